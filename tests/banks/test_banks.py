@@ -227,6 +227,7 @@ SKY = SkyCoord([1.0, 1.3, 1.1], [-0.2, -0.1, 0.2], unit="rad")
 CORNERS = unit_vector(np.array([1.0, 1.3, 1.1]), np.array([-0.2, -0.1, 0.2]))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("days", "where", "region", "spins", "mismatch", "away"),
     [
@@ -261,6 +262,7 @@ def test_every_point_is_near_a_template(day, ten_days, days, where, region, spin
     assert changes + 1 == len(np.unique(position, axis=0))  # templates of one position follow one another
 
 
+@pytest.mark.ci
 def test_templates_at_a_horizon_are_there_once(ten_days):
     # two maps meet in it
     reftime = ten_days.observation.reftime.common
@@ -302,6 +304,7 @@ def two_f(data, points):
     return jax.lax.map(lambda p: jfstat.twoF(data, p), points)
 
 
+@pytest.mark.ci
 def test_signals_are_found_with_the_power_promised():
     """2F itself, of signals without noise at random places, of the templates near by, maximised over frequency."""
     f, mismatch, ranges = 80.0, 0.2, (-2e-9, 1e-9)
@@ -362,6 +365,7 @@ ALL = {"region": "all", "mismatch": 0.1}
 PLACE = {"alpha": 1.0, "delta": 0.5, "mismatch": 0.1}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

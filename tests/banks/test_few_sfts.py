@@ -77,6 +77,7 @@ def marked(name, detectors, n, gap):
     return pytest.param(name, detectors, n, gap, marks=pytest.mark.ci if (detectors, n, gap) in MORE else ())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name, detectors, n, gap", [marked(name, *own) for name in CASES for own in (*FEW, *MORE)])
 def test_no_signal_is_lost(name, detectors, n, gap):
     observation, case, mismatch = observed(detectors, n, gap), CASES[name], 0.3

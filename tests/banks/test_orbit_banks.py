@@ -105,6 +105,7 @@ def test_no_random_signal_loses_more_than_the_mismatch(name, n):
     assert np.max(np.min(np.asarray(lost).reshape(n, k), axis=1)) < m
 
 
+@pytest.mark.ci
 def test_count_is_that_of_leaci_and_prix_in_long_data():
     """Their metric for data much longer than the period: N = theta_2/m int 2 pi^2 f^2 asini Omega dasini dtasc."""
     f, m, a, width = 100.0, 0.1, (1.4, 1.5), 200.0
@@ -116,6 +117,7 @@ def test_count_is_that_of_leaci_and_prix_in_long_data():
     assert expected < len(bank.alpha) < 1.1 * expected
 
 
+@pytest.mark.ci
 def test_a_range_of_a_whole_period_is_the_whole_orbit():
     observation = jfstat.observation(["H1"], START, 86400)
     count = {}

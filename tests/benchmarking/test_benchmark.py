@@ -28,6 +28,7 @@ def data():
     return prepared(TINY, 0, "DE405")
 
 
+@pytest.mark.ci
 def test_maxima_of_templates_that_share_a_position_are_those_of_twoF_band(data):
     points = random_points(np.random.default_rng(1), data, 3, one_position=True)
     assert np.ptp(np.asarray(points.alpha)) == 0 and np.ptp(np.asarray(points.fkdot[:, 1])) > 0.01 * F1DOT
@@ -75,6 +76,7 @@ def test_command_writes_table_and_file(tmp_path):
     assert values["versions"]["jax"] == jax.__version__
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("options", "message"),
     [

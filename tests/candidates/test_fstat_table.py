@@ -59,6 +59,7 @@ def check_rows(data, points, table, rows):
             assert plain(table[f"{name}_error"][i]) == pytest.approx(error, rel=1e-3)
 
 
+@pytest.mark.ci
 def test_values_are_those_of_fstat_in_the_order_given(case):
     """Dense and scattered points in one table, in random order."""
     near, far = stack(case, 60, sky=1e-3, spread=1e-3), stack(case, 12, seed=1, sky=1.0)
@@ -90,6 +91,7 @@ def test_points_near_one_another_share_narrow_data(case):
         assert np.abs(seen[rows] - seen[centre]).max() <= reach
 
 
+@pytest.mark.ci
 def test_orbits_and_isolated_points_in_one_table():
     orbit = jfstat.Orbit(1.5, 68000.0, 1167458000.0, 0.02, 0.3)
     case = make(100.0, seed=8, days=1.0, noise=True, orbit=orbit, reach=0.02)
@@ -268,6 +270,7 @@ def points(path, *options):
     return search(path, *options, command="points")
 
 
+@pytest.mark.ci
 def test_grid_type_6_agrees_with_ComputeFstatistic_v2(lal_files, tmp_path, capsys):
     """A lattice that ComputeFstatistic_v2 wrote as --outputGrid, computed by both programs."""
     tools, path = lal_files
@@ -291,6 +294,7 @@ def test_grid_type_6_agrees_with_ComputeFstatistic_v2(lal_files, tmp_path, capsy
     np.testing.assert_allclose(own["log10BSGL"][loud], theirs["log10BSGL"][loud], rtol=0.02)
 
 
+@pytest.mark.ci
 def test_sources_of_cff_files_are_points(lal_files, tmp_path, capsys):
     """Sources at reference times and frequencies of their own, one in a binary; the injection among them is loud."""
     _, path = lal_files

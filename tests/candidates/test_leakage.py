@@ -34,6 +34,7 @@ def around(signal, n, seed, days=2, orbit=None):
     return jfstat.Doppler(alpha, np.clip(delta, -1.5, 1.5), np.stack([f, f1], axis=1), START, orbit)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("orbit", [None, (1.4, 68000.0)])
 @pytest.mark.parametrize("amplitude", [None, AMPLITUDE])
 def test_leakage_is_one_minus_the_mismatch(observed, orbit, amplitude):
@@ -102,6 +103,7 @@ def test_each_signal_is_one_cluster(observed):
         assert not np.any(leader[columns["of"] == i] == largest[1 - i])
 
 
+@pytest.mark.ci
 def test_neighbours_in_other_orbits_join_and_noise_stays(observed):
     rng = np.random.default_rng(5)
     orbits = jfstat.Orbit(1.4 + 0.002 * rng.integers(-2, 3, 1500), np.full(1500, 68000.0), np.full(1500, START))

@@ -110,6 +110,7 @@ def test_timestamps_and_windows(tmp_path):
     assert ratio == pytest.approx(4, rel=0.4)
 
 
+@pytest.mark.ci
 def test_search_finds_the_signal_and_writes_it(directory, tmp_path, capsys):
     out = tmp_path / "found.txt"
     assert (
@@ -201,6 +202,7 @@ def test_search_of_a_region_by_a_lattice_in_units(directory, tmp_path, capsys):
     assert "tables lack 1 of 2 units" in capsys.readouterr().err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "options, asked",
     [

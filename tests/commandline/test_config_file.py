@@ -39,6 +39,7 @@ def sfts(tmp_path_factory):
     return directory
 
 
+@pytest.mark.ci
 def test_one_file_runs_both_programs_and_later_options_override_it(sfts, tmp_path, capsys):
     program = Path(sys.executable).with_name("lalpulsar_ComputeFstatistic_v2")
     if not program.exists():
@@ -189,6 +190,7 @@ def test_a_missing_file_is_named(tmp_path, capsys):
     assert "none.ini' cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.ci
 def test_options_without_values(tmp_path, sfts, capsys):
     (tmp_path / "c.ini").write_text(CONFIG.format(sfts=sfts, out=tmp_path / "o.txt") + "countTemplates = yes\n")
     assert main(["search", f"@{tmp_path / 'c.ini'}", "--FreqBand=0"]) == 0

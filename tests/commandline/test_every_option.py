@@ -315,6 +315,7 @@ def words_for(command, name, value, others):
     return base, [*without(base, name, *(["sft-write-path"] if name == "sft-write-path" else [])), word]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("command", "name"),
     [

@@ -49,6 +49,7 @@ def test_number_duration_and_list_are_the_same(files, tmp_path, capsys):
     assert read_segments(listed) == [(START + i * DAY / 2, START + (i + 1) * DAY / 2) for i in range(4)]
 
 
+@pytest.mark.ci
 def test_transient_lines_are_a_ranking(files, tmp_path, capsys):
     path = tmp_path / "robust.ecsv"
     words = ["search", "--DataFiles", files, "--Alpha=1.05", "--Delta=0.35", "--f1dot=-4e-10", "--Freq=50.0"]
@@ -75,6 +76,7 @@ def test_interpolating_finds_the_same_and_covers_the_band(files, tmp_path, capsy
     assert again.meta["n_twoF"] >= again.meta["n_templates"] * 0.02 / again.meta["dfreq"]
 
 
+@pytest.mark.ci
 def test_costs_are_said_beforehand(files, capsys):
     options = ["--segments", "4", "--cohMaxMismatch", "0.2", "--countTemplates"]
     assert main(["search", "--DataFiles", files, *BANK, "--assumeSqrtSX", "4e-24", *options]) == 0

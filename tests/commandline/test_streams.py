@@ -94,6 +94,7 @@ def test_letters_that_the_encoding_lacks_are_spelt_out(commands, tmp_path):
     assert len(jfstat.read_candidates(out)) == 3
 
 
+@pytest.mark.ci
 def test_an_interruption_is_told_in_one_line():
     """At moments from the start of the program to its end, however long that takes."""
     told, wait, ended = 0, 0.1, False

@@ -33,6 +33,7 @@ def rows(path):
     return np.atleast_2d(np.loadtxt(path, comments="%"))
 
 
+@pytest.mark.ci
 def test_windows_are_those_of_compute_fstatistic(files, tmp_path, capsys):
     """The same options, the same columns: the loudest window, and 2F and Bayes factor within what Demod loses."""
     ours, theirs = tmp_path / "ours.txt", tmp_path / "theirs.txt"
@@ -56,6 +57,7 @@ def test_windows_are_those_of_compute_fstatistic(files, tmp_path, capsys):
     assert "max_twoF" in capsys.readouterr().out
 
 
+@pytest.mark.ci
 def test_bands_and_files_of_points_give_the_same(files, tmp_path):
     paths = [tmp_path / "band.ecsv", tmp_path / "points.ecsv"]
     assert main(["search", *files.common, "--FreqBand=3e-5", *RANGE, "--NumCandidatesToKeep=3",
@@ -115,6 +117,7 @@ def test_tables_hold_what_maps_say(files):
         jfstat.fstat_table(data, stack, transient=jfstat.TransientRange("rect", [START], [7200.0], duration=0.1))
 
 
+@pytest.mark.ci
 def test_atoms_are_written_for_each_point(files, tmp_path):
     assert main(["points", *files.common, "--FreqBand=6e-6", f"--outputFstatAtoms={tmp_path}/own"]) == 0
     found = sorted(tmp_path.glob("own*"), key=lambda path: len(path.name))
@@ -172,6 +175,7 @@ def test_wrong_options_are_named(files, command, name, capsys, tmp_path, monkeyp
     assert re.search(words, capsys.readouterr().err)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("shape", "seed"), [("rect", 1), ("exp", 2)])
 def test_the_loudest_file_is_of_the_loudest_persistent_signal(shape, seed, tmp_path):
     """As in ComputeFstatistic_v2, whatever windows are searched beside it."""
@@ -191,6 +195,7 @@ def test_the_loudest_file_is_of_the_loudest_persistent_signal(shape, seed, tmp_p
     assert abs(jfstat.read_candidates(tmp_path / "t.ecsv")["freq"][0].value - 70.0008) < 2e-4
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("command", ["points", "search"])
 @pytest.mark.parametrize("shape", ["rect", "exp"])
 def test_all_windows_are_written(command, shape, files, tmp_path):

@@ -107,6 +107,7 @@ def test_signals_are_added_to_what_there_is(small):
     assert bare.filters == ()
 
 
+@pytest.mark.ci
 def test_segments_are_mapped_over():
     start = 1_100_000_000
     doppler = jfstat.Doppler(1.2, -0.4, [60.0, -1e-9], start + 1e4)
@@ -150,6 +151,7 @@ def test_gradients_are_those_of_differences(small):
             assert np.max(np.abs(found * step)) > 1e-3 * float(both(where, jnp.asarray(x)))
 
 
+@pytest.mark.ci
 def test_stacks_of_templates_and_amplitudes(small):
     data = replace(small.data, filters=())
     shifts = jnp.array([-0.3, 0.0, 0.4]) / small.data.tspan
@@ -191,6 +193,7 @@ def test_windows_are_those_of_sfts(window):
     np.testing.assert_allclose(window_power(jnp.asarray(u + 0.5), tapered), power, atol=2e-4)
 
 
+@pytest.mark.ci
 def test_the_mask_is_low_passed_and_keeps_its_integral(small):
     observation, band, n = small.data.observation, small.data.band, small.data.layout.n_band
     step = float(band.dt) / FINER
@@ -228,6 +231,7 @@ def test_noise_has_the_distribution_of_noise(window, small):
     assert stats.kstest(signal, stats.ncx2(4, rho2).cdf).pvalue > 1e-3
 
 
+@pytest.mark.ci
 def test_noise_has_the_power_of_prepared_noise():
     case = make(300.0, 8, half_band=0.05, guard=0.5, noise=True, h0=1e-30, duty=0.6)
     noise = jfstat.noise_like(jax.random.key(0), case.data)
@@ -278,6 +282,7 @@ def realisations(small):
     return each, jax.tree.map(lambda *x: jnp.stack(x), *each)
 
 
+@pytest.mark.ci
 def test_functions_of_data_map_over_realisations(small, realisations):
     each, stack = realisations
     point = small.doppler
@@ -292,6 +297,7 @@ def test_functions_of_data_map_over_realisations(small, realisations):
         np.testing.assert_allclose(jax.jit(jax.vmap(function))(stack), expected, rtol=2e-4, atol=1e-4)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("traced_sizes", [False, True])
 def test_atoms_map_over_realisations(small, realisations, traced_sizes):
     each, stack = realisations
@@ -310,6 +316,7 @@ def test_atoms_map_over_realisations(small, realisations, traced_sizes):
         np.testing.assert_allclose(jax.vmap(lambda x: x.twoF)(found)[i], jfstat.twoF(data, small.doppler))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("max_block", [None, 7200.0])
 def test_narrow_maps_over_realisations(small, realisations, max_block):
     each, stack = realisations
@@ -349,6 +356,7 @@ def test_weights_of_realisations_may_differ():
         np.testing.assert_allclose(near[i], jfstat.twoF(data, point), rtol=1e-5)
 
 
+@pytest.mark.ci
 def test_sizes_must_suit(small):
     other = make(100.3, 8, half_band=0.005, guard=0.3, noise=True, fkdot=(-1e-9,))
     atoms, narrow = jfstat.atom_sizes(other.data, small.doppler), jfstat.narrow_sizes(other.data, other.doppler)
@@ -399,6 +407,7 @@ def test_narrow_sizes_of_orbits():
     assert np.isnan(function(case.data, fast))
 
 
+@pytest.mark.ci
 def test_sizes_for_other_timing_blocks_are_refused(small):
     """Samples of slices are counted in blocks: sizes for others would be silently wrong."""
     sfts = jfstat.simulate_sfts("H1", 1_100_000_000, 43200, 28.9, 31.1, sqrt_sx=4e-24, seed=1)

@@ -35,6 +35,7 @@ def direct(data, frequencies):
     return np.asarray(jax.vmap(jfstat.twoF, (None, 0))(data, points))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("dfreq", [2.3e-6, np.pi * 1e-5, 1.234e-3, 1 / 120])
 def test_the_band_has_the_spacing_and_the_values_of_the_direct_sum(sfts, dfreq):
     data = jfstat.prepare(sfts, F0 - 0.03, F0 + 0.03, sqrt_sx=4e-24, dfreq=dfreq)
@@ -56,6 +57,7 @@ def test_the_default_is_half_a_bin_and_is_not_changed(sfts):
     np.testing.assert_array_equal(jfstat.twoF_band(data, POINT), jfstat.twoF_band(own, POINT))
 
 
+@pytest.mark.ci
 def test_a_finer_spacing_finds_the_peak_between_the_bins(sfts):
     coarse, fine = (
         jfstat.prepare(sfts, F0 - 0.4 / 86400, F0 + 1e-4, sqrt_sx=4e-24, dfreq=d) for d in (None, 0.2 / 86400)
@@ -65,6 +67,7 @@ def test_a_finer_spacing_finds_the_peak_between_the_bins(sfts):
     assert peaks[0] < peaks[1] * 0.99
 
 
+@pytest.mark.ci
 def test_search_tells_the_spacing_and_searches_its_frequencies(sfts):
     data = jfstat.prepare(sfts, F0 - 0.01, F0 + 0.01, sqrt_sx=4e-24, dfreq=7e-6)
     found = jfstat.search(data, POINT, top=5, progress=False)
@@ -75,6 +78,7 @@ def test_search_tells_the_spacing_and_searches_its_frequencies(sfts):
     np.testing.assert_allclose(found["twoF"], direct(data, found["freq"].value), rtol=1e-5)
 
 
+@pytest.mark.ci
 def test_a_band_in_parts_has_the_same_frequencies(sfts):
     data = jfstat.prepare(sfts, F0 - 0.03, F0 + 0.03, sqrt_sx=4e-24, dfreq=5e-6)
     part = subband(data, 4000, 3000)
@@ -95,6 +99,7 @@ def test_one_frequency_stays_one(sfts):
     assert len(jfstat.prepare(sfts, F0, F0, sqrt_sx=4e-24, dfreq=1e-7, filters=False).frequencies) == 1
 
 
+@pytest.mark.ci
 def test_segments(sfts):
     data = jfstat.prepare(sfts, F0 - 0.002, F0 + 0.002, sqrt_sx=4e-24, dfreq=1e-5, segments=2)
     assert data.dfreq == 1e-5
@@ -124,6 +129,7 @@ def test_frequencies_never_leave_the_band(sfts, exponent, width):
     assert layout.n_blocks * layout.block >= layout.n_fft
 
 
+@pytest.mark.ci
 def test_the_program_spaces_as_ComputeFstatistic_v2_does(sfts, tmp_path):
     """Frequencies and counts of both programs, and 2F near the signal."""
     tools = pytest.importorskip("lalsuite_tools", reason="needs LALSuite", exc_type=ImportError)
@@ -141,6 +147,7 @@ def test_the_program_spaces_as_ComputeFstatistic_v2_does(sfts, tmp_path):
     np.testing.assert_allclose(own["twoF"][loud], theirs[loud, 1], rtol=0.05)
 
 
+@pytest.mark.ci
 def test_the_checkpoint_of_another_spacing_is_refused(sfts, tmp_path):
     path = tmp_path / "search.checkpoint"
     first, second = (jfstat.prepare(sfts, F0, F0, sqrt_sx=4e-24, dfreq=d) for d in (1e-6, 2e-6))
@@ -158,6 +165,7 @@ def test_the_kernels_are_used_where_they_fold_once_at_most(sfts):
     assert [kernels.usable(layout, device) for layout in layouts] == [True, False]
 
 
+@pytest.mark.ci
 def test_both_backends_give_the_same_table_at_a_finer_spacing(monkeypatch):
     """With the kernels emulated."""
     sfts = jfstat.simulate_sfts(["H1"], START, 7200, 48.5, 51.5, sqrt_sx=4e-24, seed=1)

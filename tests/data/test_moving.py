@@ -63,6 +63,7 @@ def check_slopes(function, x, scale, rtol):
         assert float(jnp.sum(slope * along)) == pytest.approx(expected, rel=rtol)
 
 
+@pytest.mark.ci
 def test_derivatives_of_2f_by_position(case):
     point = jfstat.whiten(case.data, case.doppler).point(jnp.array([0.2, 0.1, 0.3, -0.2]))  # off the peak
 
@@ -74,6 +75,7 @@ def test_derivatives_of_2f_by_position(case):
     check_slopes(lambda x: two_f(x, case.data), jnp.zeros((2, 3)), 300.0, 1e-4)
 
 
+@pytest.mark.ci
 def test_derivatives_of_the_band_by_position(case):
     """Whose detector times solve an equation."""
     index = int(np.argmin(np.abs(case.data.frequencies - float(case.doppler.fkdot[0])))) + 1

@@ -174,6 +174,7 @@ def around(case):
                            gradient=gradient, hessian=hessian, names=names)  # fmt: skip
 
 
+@pytest.mark.ci
 def test_gradient_is_that_of_the_data(case, around):
     _, truth = around.gradient(case.data, jnp.zeros(len(around.names)))
     assert np.all(abs(around.first - truth) < 1e-5 * around.scale)
@@ -210,6 +211,7 @@ def outside(case, times=30.0):
     return jfstat.Doppler(case.centre.alpha, case.centre.delta, fkdot, case.centre.reftime, case.centre.orbit)
 
 
+@pytest.mark.ci
 def test_templates_out_of_reach_are_errors_or_nan_with_their_gradients(case):
     point = outside(case)
     assert np.isfinite(jfstat.twoF(case.data, point))

@@ -72,6 +72,7 @@ def test_sfts_have_times_of_their_own():
         jfstat.observation(sfts, fmin=60, fmax=61)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("n_segments", [None, 3])
 def test_observations_in_few_sizes_are_the_same_to_metric_and_mismatch(n_segments):
     point, other = (jfstat.Doppler(a, 0.3, [150.0, -1e-9], 1e9) for a in (1.0, 1.0003))

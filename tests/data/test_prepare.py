@@ -61,6 +61,7 @@ def test_taper_is_flat_then_falls_to_zero():
     assert np.all(np.diff(response[f >= 0]) <= 0)
 
 
+@pytest.mark.ci
 def test_long_series_transformed_on_a_device_give_the_same(monkeypatch):
     rng = np.random.default_rng(5)
     sizes = ((1000, -300, 64, 0), (1001, 450, 65, 0), (1001, 0, 1001, 0), (1001, 20, 301, 45))
@@ -137,6 +138,7 @@ def test_frequencies_and_guard_are_as_said():
     assert jfstat.prepare(sfts, 100.0, 100.25, guard=0.1).guard == pytest.approx(0.1, abs=1e-3)
 
 
+@pytest.mark.ci
 def test_quantities_times_and_defaults():
     sfts = jfstat.simulate_sfts("H1", START, 7200, fmin=98.5, fmax=101.5)
     plain = jfstat.prepare(sfts, 100.0, 100.25, sqrt_sx=4e-24)

@@ -34,6 +34,7 @@ def segments(sfts):
     return jfstat.prepare(sfts, 79.95, 80.05, START + 3 * DAY, sqrt_sx=4e-24, segments=10)
 
 
+@pytest.mark.ci
 def test_segments_say_what_they_cover(segments, sfts):
     said = repr(segments)
     words = (
@@ -104,6 +105,7 @@ def test_durations_and_pairs(sfts):
     assert counts.tolist() == [len(sfts.select(a, b)) for a, b in pairs]
 
 
+@pytest.mark.ci
 def test_segments_of_one_length_are_what_prepare_makes_of_them():
     """Over a leap second, with starts at fractions of a second, far from the reference time."""
     start = 1_167_264_018 - 2 * DAY + 0.25  # the leap second at the end of 2016 in the third day

@@ -21,6 +21,7 @@ def loaded(name):
 architecture, house = loaded("architecture"), loaded("house")
 
 
+@pytest.mark.ci
 def test_the_page_is_up_to_date_and_imports_run_one_way():
     done = subprocess.run(
         [sys.executable, DOCS / "architecture.py", "--check"], capture_output=True, text=True, check=False

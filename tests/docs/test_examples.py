@@ -37,6 +37,7 @@ def test_the_pilot_search_scaled_down(tmp_path, bands):
     assert again.stdout == ""
 
 
+@pytest.mark.ci
 def test_few_random_signals_lose_no_more_than_asked_in_banks_over_segments(monkeypatch):
     """A few of the 2000 a bank of examples/segments_coverage.json."""
     monkeypatch.syspath_prepend(str(EXAMPLES))

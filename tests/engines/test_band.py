@@ -49,6 +49,7 @@ def test_one_template(data, kernels):
     np.testing.assert_allclose(found, compiled_band(data, point), **TOLERANCE)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("orbit", [None, ORBIT])
 def test_a_stack_is_one_call_of_the_kernels(data, kernels, orbit):
     data = data if orbit is None else noise(["H1", "L1"], 6, 0.1, orbit=orbit)
@@ -58,6 +59,7 @@ def test_a_stack_is_one_call_of_the_kernels(data, kernels, orbit):
     np.testing.assert_allclose(found, by_xla(data, points), **TOLERANCE)
 
 
+@pytest.mark.ci
 def test_templates_of_one_source_are_resampled_once(data, kernels):
     point = jfstat.Doppler(1.0, 0.3, [100.0, 0.0], START)
     spins = jnp.linspace(-1e-8, 0, 4)
@@ -84,6 +86,7 @@ def test_vmap_in_vmap_is_one_stack(data, kernels):
     np.testing.assert_allclose(found, np.asarray(each), **TOLERANCE)
 
 
+@pytest.mark.ci
 def test_stacks_too_large_for_a_launch_are_divided(data, kernels, monkeypatch):
     monkeypatch.setattr(Cuda, "largest_batch", lambda self, layout: 2)
     # XLA may wait for ever for several emulations in one program
@@ -95,6 +98,7 @@ def test_stacks_too_large_for_a_launch_are_divided(data, kernels, monkeypatch):
     np.testing.assert_allclose(found, by_xla(data, points), **TOLERANCE)
 
 
+@pytest.mark.ci
 def test_stacks_of_data_are_computed_by_xla(data, kernels):
     two = jax.tree.map(lambda x: jnp.stack([jnp.asarray(x)] * 2), data)
     points = bank(2, False, None)

@@ -68,6 +68,7 @@ def bank(n, same_source, orbit):
     return jfstat.Doppler(alpha, delta, np.stack([np.full(n, 100.0), rng.uniform(-1e-8, 0, n)], axis=1), START, orbit)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("same_source", [False, True])
 @pytest.mark.parametrize(
     ("detectors", "hours", "bandwidth", "orbit"),
@@ -357,6 +358,7 @@ def few(lengths):
     return [pytest.param(n, marks=() if n in (min(lengths), max(lengths)) else pytest.mark.ci) for n in lengths]
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("nvrtc_installed")
 @pytest.mark.parametrize("columns", few(CUDA_COLUMNS))
 def test_columns_compile(columns):

@@ -109,6 +109,7 @@ def emulated(program, results, aliases=None):
     return {"shared_sums": shared, "ranks": ranked, "staged": staged, "sums": summed}[program.name]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("n", "n_segments", "spread", "memory"),
     [

@@ -62,6 +62,7 @@ def assert_tallies(found, values, counts, layout):
     np.testing.assert_allclose(subband_maxima(layout, found.sections), tops, **TOLERANCE)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tallies_are_of_all_that_count(data, engine):
     orbit = jfstat.Orbit(np.full(4, 0.15), np.full(4, 7200.0), np.full(4, START + 0.0))
@@ -81,6 +82,7 @@ def test_tallies_are_of_all_that_count(data, engine):
         assert (np.asarray(found.frequency) >= first_bin).all()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("same_source", [False, True])
 def test_tallies_of_isolated_sources(data, engine, same_source):

@@ -203,6 +203,7 @@ def test_without_a_sound_candidate_there_is_an_error(sfts, found):
         jfstat.follow_up(sfts, far, (4, 1), progress=False)
 
 
+@pytest.mark.ci
 def test_stages_are_as_few_as_the_metric_allows(sfts, signal):
     stages = jfstat.follow_up_stages(sfts, signal[0], 24)
     assert stages[0] == 24 and stages[-1] == 1
@@ -240,6 +241,7 @@ def falls():
     return jax.tree.map(np.asarray, jax.jit(lambda: jax.lax.map(values, freqs))())
 
 
+@pytest.mark.ci
 def test_joined_segments_lose_a_chi_squared_part(falls):
     sums, whole = falls
     # templates 39 bins apart are independent
@@ -272,6 +274,7 @@ def test_weak_candidates_leave_more_open():
     np.testing.assert_allclose(radii([400.0, 20.0], 0.5)[1], 4.3 / np.sqrt(10))
 
 
+@pytest.mark.ci
 def test_steps_to_a_template_are_those_that_lead_there(sfts, signal):
     data = jfstat.observation(["H1", "L1"], START, 4 * DAY, sqrt_sx=SQRT_SX)
     rng = np.random.default_rng(2)

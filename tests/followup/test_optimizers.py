@@ -80,6 +80,7 @@ def same(table, newton, names):
     assert list(table["message"]) == list(newton["message"])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", SOME)
 def test_random_starts_end_on_newtons_peak(case, starts, newton, name):
     assert newton["converged"].all()
@@ -233,6 +234,7 @@ def test_many_parameters_cannot_be_covered():
 # the climb alone
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", SOME)
 def test_climbs_reach_the_top_and_keep_to_limits(name):
     optimizer = Optimizer(OPTIMIZERS[name]())

@@ -455,6 +455,7 @@ def targeted(case):
     return found, jfstat.refine(case.data, found, progress=False)
 
 
+@pytest.mark.ci
 def test_candidates_on_one_peak_merge(case, refined, targeted):
     found, _ = targeted
     merged = jfstat.refine(case.data, found, merge=True, progress=False)
@@ -602,6 +603,7 @@ def reach(case, n, seed, losses=(0.2, 0.75)):
     return jax.tree.map(lambda x: x[chosen] if np.ndim(x) else x, points)
 
 
+@pytest.mark.ci
 def test_starts_within_the_metrics_unit_ball_reach_the_peak(case):
     """The sky bends: most of these lie several bins off in frequency, on side lobes of the daily modulation."""
     found = jfstat.refine(case.data, reach(case, 6, seed=5), progress=False)

@@ -50,6 +50,7 @@ def test_tables_and_files_name_them(found, tmp_path):
     assert jfstat.read_templates(tmp_path / "found.txt").meta["parameters"] == ["freq", "alpha", "delta"]
 
 
+@pytest.mark.ci
 def test_so_do_searches_of_their_rows_units_and_tables_of_exact_points(case, asked, found):
     row = found[:1]
     assert jfstat.search(case.data, row, top=1, progress=False).meta["parameters"] == ["freq", "alpha", "delta"]

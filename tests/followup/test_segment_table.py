@@ -87,6 +87,7 @@ def test_the_command_line_takes_segments_for_points(sfts, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.ci
 def test_windows_do_not_go_with_segments(sfts):
     data = jfstat.prepare(sfts, 100.0, 100.01, guard=0.5, segments=2)
     windows = jfstat.TransientRange("rect", START + 1800 * np.arange(2), 1800 * np.arange(1, 3), duration=1800)

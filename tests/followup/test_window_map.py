@@ -70,6 +70,7 @@ def test_parameters_follow_the_window(shape):
     np.testing.assert_allclose(weight, plain.posterior.reshape(-1), rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.ci
 def test_a_window_too_short_for_the_slices_has_no_errors():
     sfts = jfstat.simulate_sfts(["H1"], START, 4 * 3600, 99.0, 101.0, 1800, 1e-23, seed=5)
     data = jfstat.prepare(sfts, 99.999, 100.001, sqrt_sx=1e-23).for_one_template

@@ -41,6 +41,7 @@ def case():
     return sfts, point
 
 
+@pytest.mark.ci
 def test_the_arrays_of_a_file_give_the_same_two_f(tables, case):
     sfts, point = case
     own = jfstat.Ephemeris(*tables, name="DE405 by hand")

@@ -136,6 +136,7 @@ def detector_times(trajectory):
     return jnp.asarray(np.concatenate([near, np.random.default_rng(0).uniform(0, 200000, 200), [0.0, 200000.0]]))
 
 
+@pytest.mark.ci
 def test_detector_clock_inverts_the_delay_to_rounding(trajectory):
     t = detector_times(trajectory)
     for n in skies(trajectory):
@@ -155,6 +156,7 @@ def test_detector_clock_inverts_the_delay_to_rounding(trajectory):
         np.testing.assert_allclose(back[early], t[early], rtol=0, atol=2e-12)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("orbit", [None, jfstat.Orbit(1.2, 40000.0, EPOCH + 1000.25, 0.3, 0.7)])
 @pytest.mark.parametrize("motion", [None, (3e-11, -2e-11)])
 def test_a_sources_clock_inverts_its_delay_and_gives_its_slope(trajectory, orbit, motion):

@@ -80,6 +80,7 @@ def compare_delays(name, epoch, prefix, times, skies):
     return np.array(rows)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["DE200", "DE405", "DE440"])
 def test_delays_to_the_ssb_are_lalsuites(name):
     try:

@@ -53,6 +53,7 @@ def test_one_position_is_as_good_for_as_long_as_the_motion_is_small(data, point)
     assert float(jfstat.twoF(data, slow)) == pytest.approx(float(jfstat.twoF(data, still)), rel=1e-4)
 
 
+@pytest.mark.ci
 def test_sums_bands_and_narrow_data_agree_with_the_direct_sum(data, point):
     f = np.asarray(data.frequencies)[5::977]
     direct = direct_twoF(data, with_fields(point, reftime=data.observation.reftime), f)

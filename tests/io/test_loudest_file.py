@@ -77,6 +77,7 @@ def files(request, tmp_path_factory):
     return theirs, ours
 
 
+@pytest.mark.ci
 def test_every_field_is_ComputeFstatistic_v2s(files):
     theirs, ours = map(read_values, files)
     assert set(theirs) == set(ours)
@@ -130,6 +131,7 @@ def test_errors_of_h0_and_cosi_are_the_spread_of_estimates(files):
     assert 100 * np.std(draws[:, 1] / h0) == pytest.approx(values["dcosi"], rel=0.03)
 
 
+@pytest.mark.ci
 def test_a_table_without_candidates_and_a_bad_path(tmp_path):
     sfts = jfstat.simulate_sfts(["H1"], START, 43200, 59.8, 60.2, sqrt_sx=1e-23, seed=1)
     data = jfstat.prepare(sfts, 60, 60.001, sqrt_sx=1e-23)

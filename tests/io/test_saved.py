@@ -85,6 +85,7 @@ print(*[float(x).hex() for x in [*values, *jfstat.twoF_band(data, point)[:5]]], 
 """
 
 
+@pytest.mark.ci
 def test_another_process_computes_the_same(objects, tmp_path):
     data, segments, near = (objects[name] for name in ("data", "segments", "narrow"))
     for name, x in dict(data=data, segments=segments, near=near, point=POINT).items():

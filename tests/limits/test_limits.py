@@ -286,6 +286,7 @@ def searched(tmp_path_factory):
     return folder, words
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shift", [0, 1, 3])
 @pytest.mark.parametrize("place", range(0, len(SEARCHED), 2))
 def test_a_limit_needs_the_noise_floor_and_the_data_of_its_search(place, shift, searched, capsys):

@@ -167,6 +167,7 @@ def crossing(point, name, starts, low, high):
     return f.max() >= low and f.min() <= high
 
 
+@pytest.mark.ci
 def test_candidates_are_flagged_by_their_own_frequencies(banded):
     data, bank, lines, _, sfts = banded
     found = jfstat.search(
@@ -425,6 +426,7 @@ def test_clean_replaces_the_bins_that_SFTclean_replaces(tmp_path):
         assert power[0] / expected == pytest.approx(1, abs=5 / np.sqrt(n) + 0.02)
 
 
+@pytest.mark.ci
 def test_clean_leaves_what_it_was_given_and_repeats_itself(banded):
     _, _, lines, _, sfts = banded
     before = [s.data.copy() for s in sfts]

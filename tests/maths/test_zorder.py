@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jfstat.maths.zorder import z_order
 
 
+@pytest.mark.ci
 @settings(deadline=None)
 @given(st.sampled_from([1, 2, 3, 64, 193]), st.integers(1, 5), st.floats(1e-12, 10.0), st.integers(0, 100))
 def test_every_point_is_taken_once(n, k, cell, seed):

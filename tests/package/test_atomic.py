@@ -101,6 +101,7 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["circle", "link", "pipe"]
 
 
+@pytest.mark.ci
 def test_a_checkpoint_may_be_a_link_to_where_no_file_is_yet(tmp_path):
     sfts = jfstat.simulate_sfts("H1", 1_167_458_304, 3600, 98.9, 101.1)
     data = jfstat.prepare(sfts, 100.0, 100.0001)

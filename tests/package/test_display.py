@@ -94,6 +94,7 @@ def test_times_have_all_their_digits(given, text):
         assert jfstat.Doppler(1, 1, [1], str(time)).reftime == time
 
 
+@pytest.mark.ci
 def test_a_bank_is_a_few_lines(objects):
     bank = objects["bank"]
     said = repr(bank)

@@ -64,6 +64,7 @@ def test_every_public_pytree_can_be_exported():
     jfstat.enable_export()  # which does nothing more
 
 
+@pytest.mark.ci
 def test_objects_come_back_as_they_were(data, point):
     parts = jfstat.atoms(data, point)
     orbit = jfstat.Orbit(1.4, 68000.0, START, 0.1, 0.2)
@@ -124,6 +125,7 @@ def test_another_process_computes_the_same(data, point, tmp_path):
     same(pickle.loads((tmp_path / "found").read_bytes()), jax.jit(jfstat.fstat)(data, point))
 
 
+@pytest.mark.ci
 def test_sizes_for_traced_data_and_resampled_series_can_be_exported(data, point):
     slices, sizes = jfstat.atom_sizes(data, point, 3600), jfstat.narrow_sizes(data, point)
     cut = again(lambda data, point, sizes: jfstat.atoms(data, point, sizes=sizes).Fa, data, point, slices)

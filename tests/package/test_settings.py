@@ -75,6 +75,7 @@ def statistics():
     }
 
 
+@pytest.mark.ci
 def test_the_statistic_under_checking_settings():
     data = jfstat.prepare(short_sfts(), 50.004, 50.006, guard=0.5)
 

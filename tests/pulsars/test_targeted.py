@@ -63,6 +63,7 @@ ORBITS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("f0", "name"), [(20.0, "isolated"), (437.0, "Sco X-1"), (1100.0, "wide"), (1900.0, "isolated"), (300.0, "tight")]
 )
@@ -97,6 +98,7 @@ def test_an_SFT_with_a_leap_second(alpha):
     assert 0.9997 < float(jfstat.twoF(near, point)) / expected < 1.00005
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("f0", "name", "sqrt_sx"), [(100.0, "isolated", 4e-24), (437.0, "tight", 4e-24), (437.0, "Sco X-1", None)]
 )
@@ -156,6 +158,7 @@ def test_floors_from_off_source_bins_are_those_of_prepare(n, n_bins, left_out):
     np.testing.assert_allclose(x**2, power / off_source_power(side_bins(101)), rtol=1e-4)
 
 
+@pytest.mark.ci
 def test_many_rows_many_templates_and_windows_in_one_pass():
     sfts, point, amplitude = signal(3, 60.0, days=16, window="tukey:0.01")
     assert len(sfts["H1"]) > 384
@@ -248,6 +251,7 @@ def test_a_table_of_pulsars_has_every_column_at_its_own_template(two):
     assert np.all(np.asarray(better["twoF"]) > np.asarray(found["twoF"]) - 0.5)
 
 
+@pytest.mark.ci
 def test_bands_around_pulsars(two):
     folder, sfts, _ = two
     pulsars = jfstat.read_pulsars(folder)
@@ -263,6 +267,7 @@ def test_bands_around_pulsars(two):
     assert found["false_alarm"][0] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.ci
 def test_a_glitch_makes_two_rows():
     at = START + 2 * DAY + 700
     before = jfstat.Doppler(2.0, 0.5, [80.0, -1e-11], START)
@@ -292,6 +297,7 @@ def test_a_glitch_makes_two_rows():
         jfstat.search_pulsars(sfts, pulsar, jfstat.PulsarBand(1e-4), progress=False)
 
 
+@pytest.mark.ci
 def test_detectors_that_miss_a_stretch_have_no_value_there():
     at = START + DAY
     point = jfstat.Doppler(2.0, 0.5, [80.0, -1e-11], START)
@@ -361,6 +367,7 @@ def test_bad_arguments(two):
         jfstat.search_pulsars(jfstat.SFTs(series, 1800.0, sfts.first_bin), pulsars, progress=False)
 
 
+@pytest.mark.ci
 def test_the_command(two, tmp_path):
     folder, _, _ = two
     out = tmp_path / "out.ecsv"

@@ -35,6 +35,7 @@ def found(segments, bank):
     return search(segments, bank, jfstat.BSGLtL(PRIOR), top=30, progress=False)
 
 
+@pytest.mark.ci
 def test_values_are_those_of_exact_sums(found, segments):
     assert np.all(np.diff(found["log10BSGLtL"]) <= 0)
     assert abs(found["freq"][0].value - 50.02) < 1e-4 and found["template"][0] == 0

@@ -178,6 +178,7 @@ def test_a_bank_with_rounding_errors_is_the_same(long_bank):
         assert same_sums(bank_sums(jax.tree.map(wrong, long_bank)), bank_sums(long_bank))
 
 
+@pytest.mark.ci
 def test_exchanged_rows_are_refused_by_checkpoint_and_merge(data, bank, tmp_path):
     path = tmp_path / "search.checkpoint"
     column = np.repeat(np.asarray(bank.alpha), 40)
@@ -459,6 +460,7 @@ def test_keeping_does_not_depend_on_the_order_of_merging():
         assert keep.threshold is None or results[0].twoF.min() >= keep.threshold
 
 
+@pytest.mark.ci
 def test_a_threshold_alone_keeps_all_above_it(data, bank, monkeypatch):
     """However many of a batch cross it: more than are asked for at first."""
     monkeypatch.setattr("jfstat.searching.reduce.toplist.FIRST_KEPT", 16)

@@ -68,6 +68,7 @@ def sums_by_hand(segments, bank, mismatch):
     return total / segments.n_segments
 
 
+@pytest.mark.ci
 def test_sums_are_those_by_hand(segments, bank, found):
     means = sums_by_hand(segments, bank, 0.2)
     counted = means > -np.inf
@@ -86,6 +87,7 @@ def test_sums_are_those_by_hand(segments, bank, found):
     assert np.sum(np.abs(counts - found.meta["twoF_histogram"])) < 0.02 * np.sum(counts)
 
 
+@pytest.mark.ci
 def test_candidates_are_computed_exactly(segments, bank, found):
     every = jfstat.search(segments, bank, top=30, progress=False)
     assert found["template"][0] in every["template"][:5]
@@ -134,6 +136,7 @@ def test_tables_do_not_depend_on_the_division(segments, bank, monkeypatch, tmp_p
         search(segments, bank, **(options | {"statistic": jfstat.Interpolated(0.1)}), checkpoint=path)
 
 
+@pytest.mark.ci
 def test_on_other_devices_sums_are_the_same(segments, bank):
     """The program for GPUs, run on the CPU."""
     work = task_of(segments, bank, jfstat.Interpolated(0.2), Toplist(1, None))
@@ -278,6 +281,7 @@ def test_points_too_many_to_number_are_found_on_the_host():
         np.testing.assert_array_equal(index, places)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("batch_size", [3, 8, 40])
 def test_of_equal_values_those_of_the_first_templates_are_kept(segments, bank, found, batch_size):
     """Templates that are there several times have equal values: whatever the division, the same are in the table."""
@@ -334,6 +338,7 @@ def test_values_fit_into_the_room_that_was_planned(segments, bank):
         assert interpolation.bank_part(work, 0.2, largest.start, largest.stop).bands.values.nbytes <= room
 
 
+@pytest.mark.ci
 def test_points_that_the_plan_looked_up_are_used_once(segments, bank, monkeypatch):
     """The sums take what the plan has kept, and look up the rest again."""
     options = dict(top=30, progress=False, statistic=jfstat.Interpolated(0.2), batch_size=32)

@@ -52,6 +52,7 @@ KERNELS = Cuda(emulate=True)
 ENGINES = [Xla(), KERNELS]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("same_source", [False, True])
 def test_maxima_are_those_of_every_template(wide, engine, same_source):
@@ -71,6 +72,7 @@ def test_loudest_are_the_largest_with_their_places(wide, engine, keep, n_valid):
     np.testing.assert_allclose(found.twoF, values[found.template, found.frequency], rtol=1e-5)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ENGINES)
 def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(wide, engine):
     orbit = jfstat.Orbit(np.full(2, 0.15), np.full(2, 7200.0), np.full(2, START + 0.0))
@@ -84,6 +86,7 @@ def test_bins_that_an_orbit_takes_out_of_the_band_do_not_count(wide, engine):
     np.testing.assert_allclose(found.twoF[:n], np.sort(values[values > 0])[::-1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.ci
 def test_spin_downs_share_a_resampled_series(data):
     points = bank(3, same_source=True)
     point = jax.tree.map(lambda x: x[1], points)
@@ -151,6 +154,7 @@ def test_batches_fill_the_free_memory(data, monkeypatch):
     assert 40 * each < plan.device_bytes < 41 * each + data_bytes(data)
 
 
+@pytest.mark.ci
 def test_a_band_too_wide_for_the_device_is_searched_in_parts(data, monkeypatch):
     points = bank(3)
     expected = jfstat.search(data, points, top=30, progress=False, details=jfstat.Details(amplitudes=False))

@@ -85,6 +85,7 @@ def test_units_of_a_search_are_the_whole(drawn):
     assert together.meta["twoF_histogram"] == whole.meta["twoF_histogram"]
 
 
+@pytest.mark.ci
 def test_rows_over_segments_are_means(drawn):
     segments = drawn.prepared(segments=2)
     found = jfstat.search(segments, drawn.bank(), top=5, progress=False)
@@ -93,6 +94,7 @@ def test_rows_over_segments_are_means(drawn):
         np.testing.assert_allclose(row["mean_twoF"], own, rtol=1e-5)
 
 
+@pytest.mark.ci
 def test_rows_of_transients_are_maxima_over_their_atoms(drawn):
     data = drawn.prepared()
     start = float(data.observation.ends[0])
@@ -105,6 +107,7 @@ def test_rows_of_transients_are_maxima_over_their_atoms(drawn):
         np.testing.assert_allclose(row["max_twoF"], np.nanmax(twoF), rtol=1e-4)
 
 
+@pytest.mark.ci
 def test_refine_never_ends_below_its_start(drawn):
     data = drawn.prepared()
     found = jfstat.search(data, drawn.bank(), top=4, progress=False)
@@ -119,6 +122,7 @@ def test_refine_never_ends_below_its_start(drawn):
         np.testing.assert_allclose(jfstat.twoF(data, point), row["twoF"], rtol=1e-4)
 
 
+@pytest.mark.ci
 def test_a_cut_by_the_line_robust_statistic_leaves_what_is_above_it(drawn):
     data, bank = drawn.prepared(), drawn.bank()
     everything = jfstat.search(data, bank, top=None, threshold=0.0, progress=False)

@@ -120,6 +120,7 @@ def test_the_loudest_of_all_subbands_is_the_first_candidate(data, bank):
     assert max(found.meta["loudest_per_subband"]["twoF"]) == found["twoF"][0]
 
 
+@pytest.mark.ci
 def test_columns_units_and_meta(data, bank):
     found = search(data, bank, top=3, progress=False)
     assert found.colnames == ["freq", "f1dot", "alpha", "delta", "twoF", *KEPT]
@@ -168,6 +169,7 @@ def test_rows_are_what_the_statistic_gives_there(data, bank):
         np.testing.assert_allclose([row["twoF_H1"], row["twoF_L1"]], single.twoF_per_detector, rtol=1e-6)
 
 
+@pytest.mark.ci
 def test_candidates_refer_to_the_reference_time_of_the_bank(data):
     later = START + 20000
     bank = template_bank(1.1, 0.4, f1dot=-2e-10, reftime=later, data=data)
@@ -188,6 +190,7 @@ def test_one_template_and_one_detector_will_do():
     np.testing.assert_allclose(found["freq"].value, data.frequencies[np.argsort(values)[:-5:-1]])
 
 
+@pytest.mark.ci
 def test_a_binary_is_found_with_its_orbit():
     orbit = jfstat.Orbit(0.5, 40000.0, START + 3000, 0.1, 0.3)
     point = jfstat.Doppler(1.1, 0.4, [50.0123], reftime=START, orbit=orbit)
@@ -297,6 +300,7 @@ def test_a_search_traces_its_own_program_before_those_of_the_candidates(data, ba
     assert not threads() and order == begun  # after an error nothing more begins
 
 
+@pytest.mark.ci
 def test_a_band_of_one_frequency_and_where_its_noise_is():
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 43200, 49.0, 51.1, sqrt_sx=[4e-24, 8e-24])
     one = jfstat.prepare(sfts, 50.0123, 50.0123, guard=0.5)
@@ -314,6 +318,7 @@ def test_a_band_of_one_frequency_and_where_its_noise_is():
     assert [line.get_label() for line in ax.get_lines()] == ["H1", "L1"]
 
 
+@pytest.mark.ci
 def test_candidates_outside_the_ranges_are_marked(data):
     bank = template_bank((0.9, 1.3), (0.2, 0.6), (-3e-10, -1e-10), data=data, mismatch=0.1)
     f1dot = np.asarray(bank.fkdot)[:, 1]

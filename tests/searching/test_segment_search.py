@@ -47,6 +47,7 @@ def row_point(table, i):
     return jfstat.Doppler(row[0], row[1], row[2:], table.meta["reftime"])
 
 
+@pytest.mark.ci
 def test_values_are_means_of_every_segments_band(segments, bank, found):
     def band(point):
         return jnp.mean(jax.vmap(jfstat.twoF_band, (0, None))(segments, point), axis=0)
@@ -65,6 +66,7 @@ def test_values_are_means_of_every_segments_band(segments, bank, found):
     assert max(found.meta["loudest_per_subband"]["twoF"]) == found["mean_twoF"][0]
 
 
+@pytest.mark.ci
 def test_candidates_are_exact(segments, found):
     for i in (0, 7):
         point = row_point(found, i)
@@ -104,6 +106,7 @@ def assert_same(one, other):
         assert one.meta[key] == other.meta[key], key
 
 
+@pytest.mark.ci
 def test_tables_do_not_depend_on_the_division(segments, bank, found, tmp_path):
     whole = jfstat.search(segments, bank, top=40, progress=False, run=jfstat.Run(batch_size=4))
     units = [
@@ -159,6 +162,7 @@ def test_clusters_form_by_the_metric_of_all_segments(segments, bank, found):
     assert_same(jfstat.merge(units), table)
 
 
+@pytest.mark.ci
 def test_lines_are_crossed_in_any_segment(segments, bank, found):
     """Each detector's frequencies, by the observation of every segment in turn."""
     point = row_point(found, 0)

@@ -69,6 +69,7 @@ def test_one_template_has_the_table_of_a_band(files, tmp_path, capsys, words):
     assert after[0][after[0].index(["noise"]) :] == after[1][after[1].index(["noise"]) :]
 
 
+@pytest.mark.ci
 def test_it_starts_with_few_programs_and_without_heavy_packages(files):
     """Each program takes tens of milliseconds to trace and load, and astropy and SciPy half a second to import."""
     words = ["search", f"--DataFiles={files}", *POINT[:-1]]
@@ -121,6 +122,7 @@ def test_what_needs_a_series_is_told_as_before(files, tmp_path, capsys):
     assert found.meta["engine"] == "xla"
 
 
+@pytest.mark.ci
 def test_an_estimated_floor_does_not_depend_on_what_is_read(tmp_path):
     """It is the running median about the signal, as `prepare` has it, wherever the bins that are read begin."""
     point = jfstat.Doppler(1.2, -0.4, [100.0003, -1e-9], START)

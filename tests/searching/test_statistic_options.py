@@ -38,6 +38,7 @@ def test_a_checkpoint_tells_statistics_with_other_parameters_apart():
     assert _described(jfstat.Transient(windows())) == _described(jfstat.Transient(windows()))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("detectors", [["H1"], ["H1", "L1"]])
 def test_a_prior_of_lines_without_effect_is_an_error(detectors):
     case = cases.make(40.0, 3, days=0.25, detectors=detectors, half_band=0.01)

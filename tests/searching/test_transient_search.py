@@ -67,6 +67,7 @@ def loudest_and_others(data, found):
     return [int(np.argmax(found)), 0, n - 1, *np.random.default_rng(3).integers(0, n, 3)]
 
 
+@pytest.mark.ci
 def test_rectangular_windows_are_exact(data):
     """Beside 2F of each window with a weight for every sample, and the mean of exp(F) over them."""
     t0, tau = T0[::3], TAU[::4]
@@ -84,6 +85,7 @@ def test_rectangular_windows_are_exact(data):
         np.testing.assert_allclose(bayes[number], 2 * mean, rtol=5e-4, atol=0.05)
 
 
+@pytest.mark.ci
 def test_exponential_windows_are_those_of_the_atoms(data):
     t0, tau = T0[::3], TAU[::4]
     found, ready = values_of(data, jfstat.TransientRange("exponential", t0, tau, duration=600))
@@ -94,6 +96,7 @@ def test_exponential_windows_are_those_of_the_atoms(data):
         np.testing.assert_allclose(found[number], own.max_twoF, rtol=1e-3, atol=0.05)
 
 
+@pytest.mark.ci
 def test_windows_as_weights_and_as_tiles_agree(data):
     """A user's function that is 1 takes the other way through the code, by weights of the same slices."""
     t0, tau = T0[1:-5:2], TAU[:4]
@@ -121,6 +124,7 @@ def test_windows_without_steps_in_common(data):
         np.testing.assert_allclose(found[number], twoF.max(), rtol=5e-4, atol=0.05)
 
 
+@pytest.mark.ci
 def test_search_finds_the_signal_and_its_window(data, bank):
     found = jfstat.search(data, bank, jfstat.Transient(jfstat.TransientRange("rect", T0, TAU)), top=20, progress=False)
     best = found[0]
@@ -252,6 +256,7 @@ def test_windows_are_fitted_at_templates_with_a_phase_model():
     assert row["twoF"] > float(jfstat.transient_twoF(data, truth, window)) - 0.5
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", ["rectangular", "exponential"])
 def test_windowed_data_are_those_of_the_window(data, shape):
     window = jfstat.TransientWindow(shape, START + 20000.0, 17000.0)

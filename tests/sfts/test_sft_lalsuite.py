@@ -80,6 +80,7 @@ def assert_same(sfts, loaded):
         assert series.data.tobytes() == data.tobytes()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("layout", ["merged", "single", "tukey", "hann", "rectangular", "split"])
 def test_lalsuites_files_are_read_bit_for_bit(layouts, layout):
     pattern = f"{layouts[layout]}/*.sft"

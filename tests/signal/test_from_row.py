@@ -41,6 +41,7 @@ def table(**columns):
     return QTable(own | columns, meta={"reftime": START})
 
 
+@pytest.mark.ci
 def test_the_row_of_a_search(found, data):
     point = jfstat.Doppler.from_row(found[1])
     assert point.reftime == found.meta["reftime"] == START + 1000
@@ -113,6 +114,7 @@ def test_rows_that_are_no_templates(row, kind, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.ci
 def test_rows_in_the_place_of_templates(found, data, sfts):
     row, point = found[0], jfstat.Doppler.from_row(found[0])
     same(jfstat.twoF(data, row), jfstat.twoF(data, point))

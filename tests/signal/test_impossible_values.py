@@ -58,6 +58,7 @@ def gradients(data, near, point):
     return jax.grad(jfstat.twoF, argnums=1)(data, point), jax.grad(jfstat.twoF, argnums=1)(near, point)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("name", "value"), [*SKY, *ORBITAL, ("freq", np.nan)])
 def test_traced_values_that_no_template_has_give_nan(case, near, name, value):
     point = changed(case.doppler, name, value)
@@ -101,6 +102,7 @@ def test_a_bank_with_impossible_templates_is_refused_with_their_rows(case):
         jfstat.search(case.data, bank, progress=False)
 
 
+@pytest.mark.ci
 def test_impossible_templates_do_not_spread_to_the_maxima_of_others(case):
     stack = stacked_bank(jax.tree.map(lambda x: jnp.stack([x] * 3), case.doppler))
     broken = with_fields(stack, alpha=stack.alpha * np.array([1.0, np.nan, 1.0]))
@@ -124,6 +126,7 @@ def test_noise_floors_whose_squares_are_no_numbers_are_refused(floor):
             call()
 
 
+@pytest.mark.ci
 def test_narrow_under_jit_takes_a_traced_sky_position_or_says_what_it_cannot(case):
     isolated = make(100.0, seed=6, days=0.25)
     point = isolated.doppler

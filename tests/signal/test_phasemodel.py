@@ -164,6 +164,7 @@ def test_gradients_in_the_parameters_are_finite_differences(glitch):
     np.testing.assert_allclose(*(slope * steps for slope in both), rtol=1e-3, atol=2e-5)
 
 
+@pytest.mark.ci
 def test_stacks_give_what_single_templates_give_and_values_do_not_recompile(glitch):
     stays = np.array([0.0, 1e-6, 2e-6])
     function, parameters = MODELS["recovery"]
@@ -191,6 +192,7 @@ def test_stacks_give_what_single_templates_give_and_values_do_not_recompile(glit
         jfstat.search(glitch.data, stack, progress=False, keep=jfstat.Keep(cluster=1.0))
 
 
+@pytest.mark.ci
 def test_many_spin_downs_of_a_model_share_a_series(glitch):
     """As a search over spin-downs does, where the model is removed together with the spin-down."""
     fkdot = np.asarray(glitch.point.fkdot) + np.array([[0.0, k * 1e-12] for k in range(8)])
@@ -269,6 +271,7 @@ def test_a_model_that_is_too_fast_is_noticed(glitch):
         jfstat.twoF(glitch.data, away)
 
 
+@pytest.mark.ci
 def test_a_jump_in_a_few_blocks_costs_little():
     function = jfstat.PhaseModel(jump, {"time": 100000.0, "cycles": 0.1})
     point = jfstat.Doppler(1.0, 0.3, [80.02, -1e-9], START, model=function)
@@ -348,6 +351,7 @@ def reverse(t, amplitude):
 reverse.defvjp(lambda t, a: (reverse(t, a), (t, a)), lambda kept, g: (0.0 * g, g * plain_wave(kept[0], 1.0)))
 
 
+@pytest.mark.ci
 def test_functions_with_derivatives_of_their_own(glitch):
     """In forward over reverse mode, as `refine` climbs."""
     own, plain, bad = (with_fields(glitch.point, model=jfstat.PhaseModel(f, 0.1)) for f in (wave, plain_wave, reverse))

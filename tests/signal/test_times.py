@@ -77,6 +77,7 @@ def test_templates_of_different_reference_times_stack_and_vmap():
     np.testing.assert_allclose(each, each[0], rtol=1e-6)  # one and the same signal
 
 
+@pytest.mark.ci
 def test_gradients_pass_by_reference_times():
     case = cases.make(20.0, 4, days=0.5, detectors=("H1",))
     slope = jax.grad(jfstat.twoF, argnums=1)(case.data, case.doppler)

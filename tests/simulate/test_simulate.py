@@ -18,6 +18,7 @@ DOPPLER = dict(alpha=2.0, delta=-0.7, fkdot=[50.02, -3e-9, 1e-17], reftime=START
 AMPLITUDE = jfstat.Amplitude(2e-24, -0.4, 0.3, 1.0)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("orbit", [None, jfstat.Orbit(2.0, 9000.0, START + 50.5, 0.4, 2.0)], ids=["isolated", "binary"])
 @pytest.mark.parametrize("window", ["rectangular", "hann", "tukey:0.5"])
 def test_bins_equal_the_fourier_integral_of_the_strain(orbit, window):

@@ -17,6 +17,7 @@ CASES = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("f0", "days", "detectors", "duty"), CASES)
 def test_against_theory_and_direct_sum(f0, days, detectors, duty):
     """Noise-free, the theory's rho^2; in noise, every bin of the band and `twoF` equal the direct float64 sum."""
@@ -61,6 +62,7 @@ ORBITS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("f0", "orbit", "tell_orbit"), ORBITS)
 def test_binary_recovered_with_half_hour_sfts(f0, orbit, tell_orbit):
     speed = 2 * np.pi / float(orbit.period) * float(orbit.asini)
@@ -85,6 +87,7 @@ def test_hundred_days_equal_direct_sum(f0):
     assert relative_l2([float(jfstat.twoF(case.data, at_frequency(case.doppler, x))) for x in f[bins]], truth) < 1e-6
 
 
+@pytest.mark.ci
 def test_fstat_agrees_with_reference_in_every_part():
     case = make(200.0, seed=3, detectors=("H1", "L1", "V1"), noise=True, h0=5e-25)
     found = jfstat.fstat(case.data, case.doppler)

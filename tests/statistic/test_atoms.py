@@ -30,6 +30,7 @@ def case(request):
     return make(f0, 3, **SMALL, **how)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("duration", [None, 700.3, 30000, 1e7])
 def test_sums_of_atoms_are_those_of_the_data(case, duration):
     whole, parts = jfstat.fstat(case.data, case.doppler), jfstat.atoms(case.data, case.doppler, duration)
@@ -46,6 +47,7 @@ def test_sums_of_atoms_are_those_of_the_data(case, duration):
     np.testing.assert_allclose(np.diff(parts.gps), duration or 1800.0)
 
 
+@pytest.mark.ci
 def test_narrow_data_have_their_blocks_as_slices(case):
     for max_block in (None, 2000.0):
         near = jfstat.narrow(case.data, case.doppler, max_block=max_block)
@@ -74,6 +76,7 @@ def owner_ends(low, high, start, tsft, dt):
     return ends
 
 
+@pytest.mark.ci
 def test_each_atom_is_a_direct_sum(case):
     """Fa, Fb, A and C of slices from samples one by one, and from patterns by their definition in each SFT."""
     data, point = case.data, case.doppler
@@ -117,6 +120,7 @@ def test_atoms_are_differentiable_in_the_template(case):
     np.testing.assert_allclose(jax.grad(late)(jnp.asarray(f)), numeric, rtol=1e-5, atol=1e-5 * abs(numeric))
 
 
+@pytest.mark.ci
 def test_segments_without_sfts_of_a_detector():
     """A detector that has no data in some slices, or at all, has no atoms there."""
     start = 1_150_000_000
@@ -130,6 +134,7 @@ def test_segments_without_sfts_of_a_detector():
     np.testing.assert_allclose(parts.twoF, jfstat.twoF(data, point), rtol=ROUNDING)
 
 
+@pytest.mark.ci
 def test_cumulative_two_f_grows_as_expected(tmp_path):
     """A loud signal in noise: 2F of the data up to each time, within its errors of what it should be."""
     case = make(100.0, 11, days=2, duty=0.7, half_band=0.02, guard=0.5, noise=True, h0=1.5e-24)

@@ -41,6 +41,7 @@ def off(point, **changes):
     return jfstat.Doppler(**values, reftime=point.reftime)
 
 
+@pytest.mark.ci
 def test_sums_are_those_of_the_segments(segments, signal):
     point, _ = signal
     each = [jfstat.fstat(segments[i], point) for i in range(4)]
@@ -61,12 +62,14 @@ def test_sums_are_those_of_the_segments(segments, signal):
     np.testing.assert_array_equal(found.number_count_per_detector(3.9), np.sum(own > 3.9, axis=0))
 
 
+@pytest.mark.ci
 def test_is_the_direct_sum_of_every_sample(segments, signal):
     point, _ = signal
     exact = [direct_twoF(segments[i], point, np.array([183.0]))[0] for i in range(4)]
     assert float(jfstat.mean_twoF(segments, point)) == pytest.approx(np.mean(exact), rel=1e-6)
 
 
+@pytest.mark.ci
 def test_stacks_and_narrow_data(segments, signal):
     point, _ = signal
     rng = np.random.default_rng(3)
@@ -87,6 +90,7 @@ def test_stacks_and_narrow_data(segments, signal):
         )
 
 
+@pytest.mark.ci
 def test_gradients_are_finite_differences(segments, signal):
     point, _ = signal
     start = off(point, alpha=1.70003, delta=0.40002)
@@ -148,6 +152,7 @@ def test_line_robust_statistics_are_those_of_lalsuite(segments, signal, fstar0sc
     assert float(transient.log10BSGLtL()) < float(transient.log10BSGL()) + 1
 
 
+@pytest.mark.ci
 def test_line_robust_statistics_have_gradients_and_refuse_one_detector(segments, signal):
     def value(f):
         point = off(signal[0], fkdot=jnp.stack([f, -3e-10]))
@@ -161,6 +166,7 @@ def test_line_robust_statistics_have_gradients_and_refuse_one_detector(segments,
         one.log10BSGL()
 
 
+@pytest.mark.ci
 def test_noise_is_chi_squared_with_4_degrees_a_segment():
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 3 * DAY, 99.0, 103.0, seed=8)
     segments = jfstat.prepare(sfts, 100.0, 102.0, REFTIME, sqrt_sx=4e-24, segments=6, guard=0.5)
@@ -174,6 +180,7 @@ def test_noise_is_chi_squared_with_4_degrees_a_segment():
     assert np.mean(np.concatenate(twoF)) == pytest.approx(24, abs=0.15)
 
 
+@pytest.mark.ci
 def test_amplitudes_of_a_signal_without_a_common_phase():
     """With templates whose phases slip by a cycle from the first to the last segment."""
     truth = np.array([2.5e-25, 0.4, -0.3])
@@ -195,6 +202,7 @@ def test_amplitudes_of_a_signal_without_a_common_phase():
     assert stats.chi2.sf(np.sum(pulls**2), pulls.size) > 1e-4
 
 
+@pytest.mark.ci
 def test_errors_of_amplitudes_are_calibrated_for_many_weak_segments():
     """200 segments of rho^2 = 5: hardly any bias of h0, and pulls of the right size."""
     rng = np.random.default_rng(6)
@@ -218,6 +226,7 @@ def test_errors_of_amplitudes_are_calibrated_for_many_weak_segments():
     assert np.all(np.abs(np.mean(np.clip(pulls, -5, 5), axis=1)) < 0.4)
 
 
+@pytest.mark.ci
 def test_amplitude_of_one_loud_segment_is_the_coherent_one():
     signal = (jfstat.Doppler(2.7, -0.4, [60.0, 0.0], START), jfstat.Amplitude(2e-24, -0.5, 0.6, 2.0))
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, DAY, 59.3, 60.7, signals=[signal], seed=3)

@@ -79,6 +79,7 @@ def test_values_and_means(shape, taper):
     assert float(window.value(first + 10.0, START)) > 0 and float(window.value(last - 10.0, START)) > 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", ["rectangular", "exponential", falling])
 def test_no_taper_is_the_sharp_window(case, shape):
     """A taper of zero gives the same program; tapers that vanish give its limit."""
@@ -125,6 +126,7 @@ def direct_transient(data, point, window):
     return 2 / (A * B - C * C) * (B * abs(fa) ** 2 + A * abs(fb) ** 2 - 2 * C * np.real(fa * np.conj(fb)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", ["rectangular", "exponential", falling])
 @pytest.mark.parametrize("taper", [700.0, 2 * HOUR, 20000.0])
 def test_two_f_of_tapered_windows_is_a_direct_sum(case, shape, taper):

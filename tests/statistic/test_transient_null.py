@@ -78,6 +78,7 @@ def test_false_alarms_to_one_in_a_thousand(shape, n, ranking):
     assert_calibrated(p, 0.9, 0.5, 0.1, 1e-2, 1e-3)
 
 
+@pytest.mark.ci
 def test_one_window_has_the_distribution_of_2F():
     """chi^2 with four degrees of freedom, to one in a thousand million."""
     null = jfstat.transient_null(quiet(), jfstat.TransientRange("rectangular", [START], [86400.0]))
@@ -102,6 +103,7 @@ def test_seeds_thresholds_and_several_maps():
     assert p[0] == 1 and np.all(np.diff(p) <= 0) and np.isnan(null.false_alarm(np.nan))
 
 
+@pytest.mark.ci
 def test_arguments_are_checked():
     atoms, windows = quiet(), jfstat.TransientRange("rectangular", T0[:4], TAU[:4])
     with pytest.raises(TypeError, match=r"windows must be a jfstat\.TransientRange, not 'rect': make one"):

@@ -73,6 +73,7 @@ GRIDS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("regular", [True, False])
 @pytest.mark.parametrize("shape", ["rectangular", "exponential", triangle])
 def test_maps_are_made_of_single_windows(shape, regular):
@@ -91,6 +92,7 @@ def test_maps_are_made_of_single_windows(shape, regular):
         np.testing.assert_allclose(traced, found.twoF, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", ["rectangular", "exponential"])
 def test_maps_as_other_devices_than_cpus_compute_them(shape, monkeypatch):
     atoms, (t0, tau) = fake_atoms(3, regular=False), GRIDS["irregular"]
@@ -163,6 +165,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", WINDOWS)
 def test_two_f_of_windowed_data_is_a_direct_sum(case, name):
     shape, offset, tau = WINDOWS[name]
@@ -196,6 +199,7 @@ def test_a_window_over_all_data_gives_two_f(case):
         np.testing.assert_allclose(jfstat.transient_twoF(data, point, whole), jfstat.twoF(case.data, POINT), rtol=1e-7)
 
 
+@pytest.mark.ci
 def test_expected_two_f_of_a_transient_signal():
     """Without noise 2F of the right window is rho^2, which follows from the window's square."""
     sites, shape = ["H1", "L1"], dict(fmin=88, fmax=92, sqrt_sx=None)
@@ -393,6 +397,7 @@ def gradient_windows():
     return [("rectangular", 51234.5, 41000.0), ("exponential", 51234.5, 20000.0), (triangle, 40000.0, 70000.0)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["prepared", "atoms", "narrow"])
 @pytest.mark.parametrize("which", range(3))
 def test_derivatives_in_t0_and_tau(case, kind, which):
@@ -441,6 +446,7 @@ def test_noise_has_four_degrees_of_freedom():
         assert kstest(values, chi2(4).cdf).pvalue > 1e-3
 
 
+@pytest.mark.ci
 def test_maximum_of_a_map_in_noise(case):
     """The largest of 600 windows in noise: as of many independent ones, but far fewer, as most overlap."""
     t0, tau = START + 3600 * np.arange(20), 3600.0 * (2 + np.arange(30))

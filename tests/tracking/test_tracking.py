@@ -68,6 +68,7 @@ def bank():
     return jax.vmap(template)(jnp.linspace(1.40, 1.48, 5))
 
 
+@pytest.mark.ci
 def test_the_table_has_the_band_of_each_segment(segments):
     table = jfstat.twoF_by_segment(segments, template())
     assert table.shape == (SEGMENTS, len(segments.frequencies)) and table.dtype == np.float32
@@ -111,6 +112,7 @@ def test_the_likelihood_of_a_known_amplitude(segments):
     assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(ratio.size / 4)  # neighbours are correlated
 
 
+@pytest.mark.ci
 def test_the_track_of_a_signal(segments):
     own = jfstat.track(segments, template())
     np.testing.assert_allclose(own.frequencies, PATH, atol=1.1 * STEP)
@@ -344,6 +346,7 @@ def loudest_of(tables, transitions):
     return np.concatenate([np.asarray(best(jnp.asarray(table))) for table in tables])
 
 
+@pytest.mark.ci
 def test_the_null_distribution_against_simulated_tables():
     transitions = np.log([0.25, 0.5, 0.25])
     null = jfstat.viterbi_null(8, transitions=transitions, n_frequencies=200)

@@ -48,6 +48,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_all_paths(name):
     shape, transitions, drift = PROBLEMS[name]
@@ -80,6 +81,7 @@ def test_gradients_against_finite_differences():
             assert float(slopes[number][place]) == pytest.approx(float(values[0] - values[1]) / (2 * step), abs=1e-9)
 
 
+@pytest.mark.ci
 def test_what_cannot_be_and_derivatives_there():
     table = np.zeros((3, 6))
     table[:, 2], table[1, 0], table[1, 5], table[2, 5], table[2, 0] = -np.inf, -np.inf, 9.0, 1.0, 8.0
@@ -133,6 +135,7 @@ def test_many_tables_at_a_time_in_their_own_precision(kind):
     np.testing.assert_allclose(evidence, exact, rtol=1e-5)  # float32
 
 
+@pytest.mark.ci
 def test_many_jumps_are_a_loop_with_the_same_result():
     table = RANDOM.normal(size=(6, 60))
     weights = RANDOM.normal(size=41)
