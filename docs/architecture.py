@@ -44,6 +44,7 @@ ORDER = (
     "limits",
     "reference",
     "metrics",
+    "inference",
     "banks",
     "candidates",
     "io",

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from jfstat.followup.windowfile import write_transient_maps
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
+    from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
+    from jfstat.inference.amplitudeprior import AmplitudePrior
+    from jfstat.inference.bstat import log_bstat
+    from jfstat.inference.distributions import FermiDirac, HalfNormal, LogUniform, Normal, Uniform
     from jfstat.io.candidates import read_candidates, write_candidates
     from jfstat.io.lal.atoms import read_atoms, write_atoms
     from jfstat.io.lal.loudest import write_loudest
@@ -105,6 +109,7 @@ if TYPE_CHECKING:
         resample,
         twoF,
     )
+    from jfstat.statistic.likelihood import log_likelihood
     from jfstat.statistic.linerobust import LinePrior
     from jfstat.statistic.null import NullDistribution
     from jfstat.statistic.semicoherent import (
@@ -131,6 +136,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Amplitude",
     "AmplitudeEstimate",
+    "AmplitudePosterior",
+    "AmplitudePrior",
     "Artefact",
     "AtomSizes",
     "Atoms",
@@ -144,18 +151,22 @@ __all__ = [
     "Detector",
     "Doppler",
     "Ephemeris",
+    "FermiDirac",
     "Fit",
     "Fstat",
     "FstatData",
     "GPSTime",
     "Gating",
+    "HalfNormal",
     "Interpolated",
     "Keep",
     "LinePrior",
+    "LogUniform",
     "MeanTwoF",
     "NarrowData",
     "NarrowSizes",
     "Noise",
+    "Normal",
     "NullDistribution",
     "Observation",
     "Orbit",
@@ -178,9 +189,11 @@ __all__ = [
     "TransientRange",
     "TransientWindow",
     "TwoF",
+    "Uniform",
     "UpperLimit",
     "ViterbiPath",
     "add_signal",
+    "amplitude_posterior",
     "atom_sizes",
     "atoms",
     "bank_from_table",
@@ -210,6 +223,8 @@ __all__ = [
     "leave_out",
     "line_veto",
     "load",
+    "log_bstat",
+    "log_likelihood",
     "log_likelihood_by_segment",
     "log_posterior",
     "mean_twoF",
@@ -286,12 +301,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BSGLtL": "jfstat.searching.statistics.bsgltl",
     "Amplitude": "jfstat.signal.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
+    "AmplitudePosterior": "jfstat.inference.amplitudeposterior",
+    "AmplitudePrior": "jfstat.inference.amplitudeprior",
     "Artefact": "jfstat.simulate.artefacts",
     "AtomSizes": "jfstat.data.slicesizes",
     "Atoms": "jfstat.statistic.atoms",
+    "BSGLtL": "jfstat.searching.statistics.bsgltl",
     "BestPath": "jfstat.searching.statistics.bestpath",
     "Braking": "jfstat.banks.braking",
     "Conditioning": "jfstat.strain.making",
@@ -301,19 +318,23 @@ _HOMES = {
     "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.signal.templates",
     "Ephemeris": "jfstat.geometry.ephemeris",
+    "FermiDirac": "jfstat.inference.distributions",
     "Fit": "jfstat.followup.options",
     "Fstat": "jfstat.statistic.fstat",
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.signal.times",
     "Gating": "jfstat.strain.gating",
+    "HalfNormal": "jfstat.inference.distributions",
     "Interpolated": "jfstat.searching.statistics.interpolated",
     "Keep": "jfstat.searching.options",
     "LinePrior": "jfstat.statistic.linerobust",
+    "LogUniform": "jfstat.inference.distributions",
     "MeanTwoF": "jfstat.searching.statistics.mean",
     "NarrowData": "jfstat.data.narrowdata",
     "NarrowSizes": "jfstat.data.narrow",
-    "NullDistribution": "jfstat.statistic.null",
     "Noise": "jfstat.data.noise",
+    "Normal": "jfstat.inference.distributions",
+    "NullDistribution": "jfstat.statistic.null",
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
@@ -335,9 +356,11 @@ _HOMES = {
     "TransientRange": "jfstat.statistic.transients",
     "TransientWindow": "jfstat.signal.transientwindow",
     "TwoF": "jfstat.searching.statistics.coherent",
+    "Uniform": "jfstat.inference.distributions",
     "UpperLimit": "jfstat.limits.injections",
     "ViterbiPath": "jfstat.tracking.viterbi",
     "add_signal": "jfstat.data.addsignal",
+    "amplitude_posterior": "jfstat.inference.amplitudeposterior",
     "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
     "bank_from_table": "jfstat.candidates.tables",
@@ -367,6 +390,8 @@ _HOMES = {
     "leave_out": "jfstat.data.stretches",
     "line_veto": "jfstat.candidates.lineveto",
     "load": "jfstat.io.saved",
+    "log_bstat": "jfstat.inference.bstat",
+    "log_likelihood": "jfstat.statistic.likelihood",
     "log_likelihood_by_segment": "jfstat.tracking.emission",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
@@ -422,8 +447,8 @@ _HOMES = {
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.engines.band",
     "twoF_by_segment": "jfstat.tracking.emission",
-    "use_compile_cache": "jfstat.compilecache",
     "upper_limit": "jfstat.limits.injections",
+    "use_compile_cache": "jfstat.compilecache",
     "validate_sfts": "jfstat.sfts.validate",
     "viterbi": "jfstat.tracking.viterbi",
     "viterbi_null": "jfstat.tracking.null",

@@ -20,6 +20,9 @@ from jfstat.data.slicesizes import AtomSizes
 from jfstat.geometry.barycenter import Direction
 from jfstat.geometry.nearby import Sites
 from jfstat.geometry.trajectory import State, Trajectory
+from jfstat.inference.amplitudeposterior import AmplitudePosterior
+from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.distributions import FermiDirac, HalfNormal, LogUniform, Normal, Uniform
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.public import public
 from jfstat.signal.phasemodel import PhaseModel
@@ -38,7 +41,8 @@ from jfstat.validation import shown
 CLASSES: tuple[type, ...] = (Amplitude, AmplitudeEstimate, Atoms, Band, Coordinates, Direction, Doppler, Fstat)
 CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPosterior, PhaseModel)
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
-CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times)
+CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
+CLASSES += (FermiDirac, HalfNormal, LogUniform, Normal, Uniform)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()
 FUNCTION = "function"

@@ -7,12 +7,11 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jfstat import kinds
 from jfstat.data.band import series_of, taper
 from jfstat.data.blocks import cubic, cubic_at, node_times, phase_cubic, phasor, within_blocks
-from jfstat.data.checks import check_amplitude, check_data, check_point
+from jfstat.data.checks import check_amplitude, check_data, check_key, check_point
 from jfstat.data.direct import direct_block
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
@@ -23,7 +22,6 @@ from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template_of_any
-from jfstat.validation import shown
 
 
 @public(point=template_of_any, window=kinds.text)
@@ -130,20 +128,10 @@ def noise_like(key: jax.Array, data: FstatData, *, window: str = "rectangular") 
     True
     """
     check_data(data)
-    _check_key(key)
+    check_key(key)
     spectra = noise_spectra(key, data, tapered_fraction(window))
     empty = replace(data, series=jnp.zeros_like(data.series), filters=tuple(jnp.zeros_like(x) for x in data.filters))
     return _added(empty, spectra)
-
-
-def _check_key(key: object) -> None:
-    """Raise an error unless `key` is one random key of JAX, new or old style."""
-    new = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    old = isinstance(key, (jax.Array, np.ndarray)) and key.dtype == np.uint32 and np.ndim(key) > 0
-    if not new and not old:
-        raise TypeError(f"key must be a random key of JAX, not {shown(key)}: make one with jax.random.key(seed).")
-    if np.ndim(key) != (0 if new else 1):  # type: ignore[arg-type]
-        raise ValueError(f"key holds keys of shape {np.shape(key)}, but one is wanted: use jax.vmap.")  # type: ignore[arg-type]
 
 
 @jax.jit

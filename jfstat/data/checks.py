@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.fit import check_fit, fits
@@ -14,6 +15,7 @@ from jfstat.data.observation import Observation, one_segment
 from jfstat.maths.arrays import any_traced
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler
+from jfstat.validation import shown
 
 
 def check_data(data: object, or_narrow: bool = False, or_segments: bool = False) -> None:
@@ -115,12 +117,13 @@ def check_filters(data: FstatData) -> None:
         )
 
 
-def check_point(data: FstatData | NarrowData, point: Doppler, band: bool = False) -> None:
+def check_point(data: FstatData | NarrowData, point: Doppler, band: bool = False, name: str = "point") -> None:
     """Raise a ValueError unless `point` is one template that fits the data, in every segment if there are several.
 
-    With `band` the template must fit at all frequencies of the band. Traced values are not checked.
+    With `band` the template must fit at all frequencies of the band. Traced values are not checked. Messages about its
+    shape call it `name`.
     """
-    check_template("point", point)
+    check_template(name, point)
     if data.n_segments is None:
         return _check_fit(data, point, band)
     if any_traced(data.observation, point):
@@ -176,6 +179,25 @@ def check_template(name: str, value: Doppler) -> None:
         value.model.check()
 
 
-def check_amplitude(value: object) -> None:
-    """Raise a TypeError or ValueError unless `value` is the amplitude of one signal, with scalar fields."""
+def check_amplitude(value: object, n_segments: int | None = None) -> None:
+    """Raise a TypeError or ValueError unless `value` is the amplitude of one signal, with scalar fields.
+
+    With `n_segments` its fields may have an axis of segments.
+    """
+    if isinstance(value, Amplitude) and n_segments is not None and np.ndim(value.h0) == 1:
+        if len(value) != n_segments:
+            raise ValueError(
+                f"amplitude is of {len(value)} segments, but the data have {n_segments}: give one value, or one each."
+            )
+        return
     _check_scalars(Amplitude, "amplitude", value, dict.fromkeys(AMPLITUDE_FIELDS, 0))
+
+
+def check_key(key: object) -> None:
+    """Raise an error unless `key` is one random key of JAX, new or old style."""
+    new = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    old = isinstance(key, (jax.Array, np.ndarray)) and key.dtype == np.uint32 and np.ndim(key) > 0
+    if not new and not old:
+        raise TypeError(f"key must be a random key of JAX, not {shown(key)}: make one with jax.random.key(seed).")
+    if np.ndim(key) != (0 if new else 1):  # type: ignore[arg-type]
+        raise ValueError(f"key holds keys of shape {np.shape(key)}, but one is wanted: use jax.vmap.")  # type: ignore[arg-type]

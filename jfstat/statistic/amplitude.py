@@ -34,7 +34,7 @@ def amplitude_from_vector(vector: jax.Array, covariance: jax.Array) -> tuple[Amp
     estimate = parameters_from_vector(vector)
     slopes = _slopes(estimate)
     own = slopes @ covariance @ slopes.T
-    return estimate, _plain(*standard_errors(estimate, own)), own
+    return estimate, amplitude_of(*standard_errors(estimate, own)), own
 
 
 def parameters_from_vector(vector: jax.Array) -> Amplitude:
@@ -55,14 +55,14 @@ def parameters_from_vector(vector: jax.Array) -> Amplitude:
     root_h = jnp.sqrt(jnp.maximum(plus**2 - cross**2, 0.0))
     h0 = plus + root_h
     cosi = jnp.where(h0 == 0, 0.0, cross / jnp.where(h0 == 0, 1.0, h0))
-    return _plain(h0, jnp.clip(cosi, -1, 1), psi, jnp.mod(phi0, 2 * jnp.pi))
+    return amplitude_of(h0, jnp.clip(cosi, -1, 1), psi, jnp.mod(phi0, 2 * jnp.pi))
 
 
 def parameter_covariance(estimate: Amplitude, information: jax.Array, n: int) -> jax.Array:
     """Return the covariance of the first n of h0, cosi, psi, phi0, (n, n), from the Fisher matrix of A^mu, (4, 4)."""
 
     def canonical(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> jax.Array:
-        return _plain(h0, cosi, psi, phi0).canonical
+        return amplitude_of(h0, cosi, psi, phi0).canonical
 
     jacobian = jnp.stack(
         jax.jacfwd(canonical, argnums=tuple(range(n)))(estimate.h0, estimate.cosi, estimate.psi, estimate.phi0), axis=1
@@ -102,6 +102,6 @@ def _slopes(estimate: Amplitude) -> jax.Array:
     return jnp.stack([h0, cosi, psi, phi0])
 
 
-def _plain(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> Amplitude:
-    """Return an Amplitude without its constructor's range checks, which would refuse an error of cosi above 1."""
+def amplitude_of(h0: jax.Array, cosi: jax.Array, psi: jax.Array, phi0: jax.Array) -> Amplitude:
+    """Return an Amplitude without its constructor's checks, which would refuse an error of cosi above 1."""
     return with_fields(object.__new__(Amplitude), h0=h0, cosi=cosi, psi=psi, phi0=phi0)

@@ -1,0 +1,126 @@
+"""The prior distribution of a signal's amplitude parameters: `AmplitudePrior`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.display import Displayed
+from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.maths.arrays import is_traced
+from jfstat.signal.templates import Amplitude
+from jfstat.statistic.amplitude import amplitude_of
+from jfstat.validation import NumberLike, as_float64, shown
+
+OF_H0 = (Uniform, HalfNormal, LogUniform, FermiDirac)
+OF_ORIENTATION = (Normal, Uniform)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class AmplitudePrior(Displayed):
+    """A prior distribution of h0, cosi and psi; the initial phase phi0 is always uniform, and all are independent.
+
+    Parameters
+    ----------
+    h0 : Uniform, HalfNormal, LogUniform or FermiDirac, optional
+        Distribution of the strain amplitude. By default all h0 have the same density, without end: such a prior has no
+        norm, and its density is set to 1 per sqrt(S/T), with the noise's spectral density S and the total time T of
+        the SFTs of all detectors. Bayes factors then rank templates of one data set but are not odds.
+    cosi : float, Normal or Uniform, optional
+        Cosine of the inclination: a known value, or a distribution, which is cut at -1 and 1. By default
+        orientations are isotropic, and cosi is uniform.
+    psi : float, Normal or Uniform, optional
+        Polarisation angle, rad. By default uniform.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no such distribution.
+    ValueError
+        If no part of a distribution is possible: h0 must not be negative, and cosi lies between -1 and 1.
+
+    Notes
+    -----
+    Signals with psi and psi + pi/2 differ only in phi0, by pi, so psi may be given in any range. Measurements of the
+    inclination by electromagnetic waves often leave the sign of cosi open: the two signs are then two priors, whose
+    Bayes factors are averaged.
+
+    Examples
+    --------
+    >>> prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24), cosi=jfstat.Normal(0.48, 0.01))
+    """
+
+    h0: Distribution | None
+    cosi: Distribution | jax.Array | None
+    psi: Distribution | jax.Array | None
+
+    def __init__(
+        self,
+        h0: Uniform | HalfNormal | LogUniform | FermiDirac | None = None,
+        cosi: NumberLike | Normal | Uniform | None = None,
+        psi: NumberLike | Normal | Uniform | None = None,
+    ):
+        if h0 is not None and not isinstance(h0, OF_H0):
+            known = ", ".join(kind.__name__ for kind in OF_H0)
+            raise TypeError(f"h0 must be a distribution, one of jfstat's {known}, not {shown(h0)}: make one.")
+        if isinstance(h0, Uniform) and not is_traced(h0.minimum) and np.any(np.asarray(h0.minimum) < 0):
+            raise ValueError("h0 must not be negative: give a Uniform distribution from 0 on.")
+        fields: dict[str, Any] = {"h0": h0, "cosi": _checked(cosi, "cosi", 1.0), "psi": _checked(psi, "psi", np.inf)}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def sample(self, key: jax.Array, n: int) -> Amplitude:
+        """Draw the amplitudes of n signals.
+
+        Parameters
+        ----------
+        key : jax.Array
+            A random key, from ``jax.random.key(seed)``.
+        n : int
+            Number of signals; static.
+
+        Returns
+        -------
+        Amplitude
+            A stack of n; psi lies in [-pi/4, pi/4] unless it has a prior of its own.
+
+        Raises
+        ------
+        ValueError
+            If h0 has no prior.
+        """
+        if self.h0 is None:
+            raise ValueError("h0 has no prior that could be drawn from: give AmplitudePrior one, such as HalfNormal.")
+        u = jax.random.uniform(key, (4, n), jnp.float64)
+        cosi, psi = _drawn(self.cosi, u[1], 2.0), _drawn(self.psi, u[2], 0.5 * np.pi)
+        return amplitude_of(self.h0.quantile(u[0]), cosi, psi, 2 * np.pi * u[3])
+
+
+def _drawn(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> jax.Array:
+    if prior is None:
+        return width * (u - 0.5)
+    return jnp.broadcast_to(prior, u.shape) if isinstance(prior, jax.Array) else prior.quantile(u)
+
+
+def _checked(x: object, name: str, most: float) -> Any:
+    """Return the prior of an orientation's parameter, cut at `most`, its largest possible magnitude, on both sides."""
+    if x is None:
+        return None
+    if isinstance(x, OF_ORIENTATION):
+        low, high = jnp.maximum(x.low, -most), jnp.minimum(x.high, most)
+        if not is_traced(low) and not is_traced(high) and not float(low) < float(high):
+            raise ValueError(f"{name} has a prior that no signal can have: it lies between -{most:g} and {most:g}.")
+        return Normal(x.mu, x.sigma, low, high) if isinstance(x, Normal) else Uniform(low, high)
+    if hasattr(x, "log_prob"):
+        raise TypeError(f"{name} must be a number, a jfstat.Normal or a jfstat.Uniform, not {shown(x)}: give one.")
+    value = as_float64(x, name, "rad" if name == "psi" else "")
+    if np.ndim(value):
+        raise ValueError(f"{name} must be one number or a distribution, not {shown(x)}.")
+    if not is_traced(value) and abs(float(value)) > most:
+        raise ValueError(f"{name} must lie between -{most:g} and {most:g}, not {float(value)}: correct it.")
+    return value

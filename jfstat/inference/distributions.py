@@ -1,0 +1,311 @@
+"""Define distributions of a number, as priors: what users of Bilby and cwinpy know by the same names.
+
+Each is a pytree of its parameters and has a logarithm of its density, its cumulative distribution and the inverse of
+it, all traceable, and `low` and `high`, the ends of its range.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr, ndtri
+from jax.scipy.stats import norm
+
+from jfstat.display import Displayed
+from jfstat.maths.arrays import is_traced
+from jfstat.validation import NumberLike, as_float64, require, shown
+
+
+class Distribution(Protocol):
+    """A distribution of one number."""
+
+    @property
+    def low(self) -> jax.Array:
+        """Least value, () float64; it may be -inf."""
+        ...
+
+    @property
+    def high(self) -> jax.Array:
+        """Largest value, () float64; it may be inf."""
+        ...
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        """Return the logarithm of the probability density at values, (...) float64; -inf outside the range."""
+        ...
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        """Return the probability of smaller values, (...) float64."""
+        ...
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        """Return the values below which a number falls with given probabilities, (...) float64."""
+        ...
+
+
+def _within(distribution: Distribution, x: jax.Array, log_density: jax.Array) -> jax.Array:
+    return jnp.where((x >= distribution.low) & (x <= distribution.high), log_density, -jnp.inf)
+
+
+def _set(self: object, **fields: object) -> None:
+    for name, value in fields.items():
+        object.__setattr__(self, name, value)
+
+
+def _ordered(low: jax.Array, high: jax.Array, kind: str) -> None:
+    """Raise a ValueError unless two concrete numbers are finite and in order."""
+    if is_traced(low) or is_traced(high):
+        return
+    if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(np.asarray(low) < np.asarray(high))):
+        raise ValueError(
+            f"minimum of {kind} must be less than its maximum, and both finite, not {shown(float(low))} and "
+            f"{shown(float(high))}: give them in order."
+        )
+
+
+def _positive(x: jax.Array, name: str) -> None:
+    require(x, name, lambda v: (v > 0) & (v < np.inf), "positive", "it is a width")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class Uniform(Displayed):
+    """All values between two numbers are equally probable.
+
+    Parameters
+    ----------
+    minimum, maximum : float
+
+    Raises
+    ------
+    ValueError
+        If they are not finite, or not in order.
+    """
+
+    minimum: jax.Array
+    maximum: jax.Array
+
+    def __init__(self, minimum: NumberLike, maximum: NumberLike):
+        _set(self, minimum=as_float64(minimum, "minimum"), maximum=as_float64(maximum, "maximum"))
+        _ordered(self.minimum, self.maximum, "Uniform")
+
+    @property
+    def low(self) -> jax.Array:
+        return self.minimum
+
+    @property
+    def high(self) -> jax.Array:
+        return self.maximum
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        return _within(self, x, jnp.broadcast_to(-jnp.log(self.maximum - self.minimum), jnp.shape(x)))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        return jnp.clip((x - self.minimum) / (self.maximum - self.minimum), 0.0, 1.0)
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        return self.minimum + p * (self.maximum - self.minimum)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class LogUniform(Displayed):
+    """The logarithm of a positive number is uniform between two ends: its density is proportional to 1/x.
+
+    Parameters
+    ----------
+    minimum, maximum : float
+        Positive.
+
+    Raises
+    ------
+    ValueError
+        If they are not positive and finite, or not in order.
+    """
+
+    minimum: jax.Array
+    maximum: jax.Array
+
+    def __init__(self, minimum: NumberLike, maximum: NumberLike):
+        _set(self, minimum=as_float64(minimum, "minimum"), maximum=as_float64(maximum, "maximum"))
+        require(self.minimum, "minimum", lambda v: v > 0, "positive", "the logarithm is uniform")
+        _ordered(self.minimum, self.maximum, "LogUniform")
+
+    @property
+    def low(self) -> jax.Array:
+        return self.minimum
+
+    @property
+    def high(self) -> jax.Array:
+        return self.maximum
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        safe = jnp.maximum(x, self.minimum)
+        return _within(self, x, -jnp.log(safe) - jnp.log(jnp.log(self.maximum / self.minimum)))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        inside = jnp.clip(x, self.minimum, self.maximum)
+        return jnp.log(inside / self.minimum) / jnp.log(self.maximum / self.minimum)
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        return self.minimum * jnp.exp(p * jnp.log(self.maximum / self.minimum))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class HalfNormal(Displayed):
+    """The upper half of a normal distribution around zero, doubled.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the whole normal distribution, positive.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
+    """
+
+    sigma: jax.Array
+
+    def __init__(self, sigma: NumberLike):
+        _set(self, sigma=as_float64(sigma, "sigma"))
+        _positive(self.sigma, "sigma")
+
+    @property
+    def low(self) -> jax.Array:
+        return jnp.zeros_like(self.sigma)
+
+    @property
+    def high(self) -> jax.Array:
+        return jnp.full_like(self.sigma, jnp.inf)
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        return _within(self, x, norm.logpdf(x, 0.0, self.sigma) + jnp.log(2.0))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        return 2 * ndtr(jnp.maximum(x, 0.0) / self.sigma) - 1
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        return -self.sigma * ndtri(0.5 * (1 - p))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class Normal(Displayed):
+    """A normal distribution, cut at a least and a largest value if these are given.
+
+    Parameters
+    ----------
+    mu : float
+        Mean, before it is cut.
+    sigma : float
+        Standard deviation, before it is cut; positive.
+    minimum, maximum : float
+        Ends of the range; by default there are none.
+
+    Raises
+    ------
+    ValueError
+        If `sigma` is not positive or the ends are not in order.
+    """
+
+    mu: jax.Array
+    sigma: jax.Array
+    minimum: jax.Array
+    maximum: jax.Array
+
+    def __init__(self, mu: NumberLike, sigma: NumberLike, minimum: NumberLike = -np.inf, maximum: NumberLike = np.inf):
+        ends = {"minimum": jnp.asarray(minimum, jnp.float64), "maximum": jnp.asarray(maximum, jnp.float64)}
+        _set(self, mu=as_float64(mu, "mu"), sigma=as_float64(sigma, "sigma"), **ends)
+        _positive(self.sigma, "sigma")
+        traced = any(is_traced(x) for x in ends.values())
+        if not traced and not np.all(np.asarray(self.minimum) < np.asarray(self.maximum)):
+            raise ValueError("minimum of Normal must be less than its maximum: give them in order.")
+
+    @property
+    def low(self) -> jax.Array:
+        return self.minimum
+
+    @property
+    def high(self) -> jax.Array:
+        return self.maximum
+
+    @property
+    def _ends(self) -> tuple[jax.Array, jax.Array]:
+        """Cumulative probabilities of the ends."""
+        return ndtr((self.minimum - self.mu) / self.sigma), ndtr((self.maximum - self.mu) / self.sigma)
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        low, high = self._ends
+        return _within(self, x, norm.logpdf(x, self.mu, self.sigma) - jnp.log(high - low))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        low, high = self._ends
+        return jnp.clip((ndtr((x - self.mu) / self.sigma) - low) / (high - low), 0.0, 1.0)
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        low, high = self._ends
+        return jnp.clip(self.mu + self.sigma * ndtri(low + p * (high - low)), self.minimum, self.maximum)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class FermiDirac(Displayed):
+    """Uniform from zero, with a smooth fall around a largest value: the density is ~ 1/(exp((x - mu)/sigma) + 1).
+
+    Pitkin, Isi, Veitch & Woan 2017 (arXiv:1705.08978, section 2.3.5) use it for h0, and Bilby has it by this name.
+
+    Parameters
+    ----------
+    mu : float
+        Where the density has fallen to a half; positive.
+    sigma : float
+        Width of the fall; positive.
+
+    Raises
+    ------
+    ValueError
+        If they are not positive.
+    """
+
+    mu: jax.Array
+    sigma: jax.Array
+
+    def __init__(self, mu: NumberLike, sigma: NumberLike):
+        _set(self, mu=as_float64(mu, "mu"), sigma=as_float64(sigma, "sigma"))
+        _positive(self.mu, "mu")
+        _positive(self.sigma, "sigma")
+
+    @property
+    def low(self) -> jax.Array:
+        return jnp.zeros_like(self.mu)
+
+    @property
+    def high(self) -> jax.Array:
+        return jnp.full_like(self.mu, jnp.inf)
+
+    @property
+    def _norm(self) -> jax.Array:
+        """Integral of 1/(exp((x - mu)/sigma) + 1) from zero, in units of sigma."""
+        return jax.nn.softplus(self.mu / self.sigma)
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        return _within(self, x, -jax.nn.softplus((x - self.mu) / self.sigma) - jnp.log(self._norm * self.sigma))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        above = jax.nn.softplus((self.mu - jnp.maximum(x, 0.0)) / self.sigma)  # the integral from x on
+        return 1 - above / self._norm
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        # the inverse of softplus is log(exp(x) - 1) = x + log(1 - exp(-x))
+        above = (1 - p) * self._norm
+        return self.mu - self.sigma * (above + jnp.log(-jnp.expm1(-above)))
+
+
+KINDS: tuple[Any, ...] = (Uniform, LogUniform, HalfNormal, Normal, FermiDirac)
+"""All distributions."""

@@ -1,0 +1,261 @@
+"""Choose the orientations, cosi and psi, at which a likelihood is summed for an integral over a prior.
+
+A direction of the four amplitudes without its size and phase is a point on the Poincare sphere: cosi is a function of
+its height, and 4 psi is its longitude. In amplitudes whitened by the Fisher matrix the points form a sphere again, on
+which the likelihood depends only on the angle theta from the best orientation: maximised over h0 and phi0 its logarithm
+is F cos^2(theta/2). The density of the prior diverges, integrably, at the two points of circular polarisation. Around
+each of these three points polar angles with a logarithmic radius make the integrand smooth however narrow the peak is
+and however differently the two polarisations are measured, so that equally spaced sums converge exponentially. Each
+sum has the share of the integrand that the distances from the three points give it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.distributions import Distribution, Normal
+from jfstat.statistic.combine import AntennaMatrix
+from jfstat.statistic.likelihood import AmplitudeLikelihood
+
+AZIMUTHS = 32
+"""Number of azimuths around each of the three points."""
+RADII = 64
+"""Number of radii around each of the three points."""
+FARTHEST = 6.0
+"""Logarithm of the largest tan(theta/2): beyond it lies 1e-5 of the sphere's area."""
+PEAK_START = 5.5
+"""Where radii around the peak begin, in logarithms below its width: 1e-5 of its integral lies within."""
+NEAR = 2.5
+"""Where the integrand around a circular polarisation becomes a power of the radius, in logarithms below the width of
+the peak; or one below the distance to the other circular polarisation."""
+POLE_START = 3.0
+"""Where radii around circular polarisations begin, in steps of x below that; see `OnSphere.at`."""
+SOFTENING = 4.0
+"""Inverse of the distance from the peak, in its widths, within which circular polarisations have the larger share."""
+SHARE_POWER = 4
+"""Power of the inverse distance that sets the shares of the three points: it takes the singularity of each out of the
+sums around the others."""
+GRID = 96
+"""Number of values of cosi, and of psi, where the prior of either is not isotropic."""
+SIGMAS = 6.0
+"""Range of normal priors that counts, in standard deviations."""
+LEAST_EIGENVALUE = 1e-12
+"""Least eigenvalue of a Fisher matrix, over its largest: smaller ones, of polarisations not seen, are replaced."""
+TINY = float(np.finfo(np.float64).tiny)
+
+
+class Orientations(NamedTuple):
+    """Orientations with their shares of the prior.
+
+    Attributes
+    ----------
+    cosi, psi : (n,) float64
+    log_weight : (n,) float64
+        Logarithm of the prior probability that each stands for.
+    """
+
+    cosi: jax.Array
+    psi: jax.Array
+    log_weight: jax.Array
+
+
+class OnSphere(NamedTuple):
+    """Orientations for an isotropic prior: around the best one (0) and the two circular polarisations (1 and 2).
+
+    Attributes
+    ----------
+    centres, across : (3, 2) complex128
+        Unit vectors of whitened amplitudes at the three points, and vectors at right angles to them.
+    right, left : (2,) complex128
+        Rows such that right.v and left.v are h0 (1 + cosi)^2/4 and h0 (1 - cosi)^2/4 of whitened amplitudes v, times
+        phase factors whose phases differ by 4 psi. At point 1 left.v is zero, at point 2 right.v.
+    log_determinant : () float64
+        Logarithm of the square of the determinant of these two rows.
+    softening : (3,) float64
+        Distances below which a point has no larger share.
+    first, step, bend : (3,) float64
+        First x, step of x and where the radius begins to shrink exponentially with x; see `at`.
+    """
+
+    centres: jax.Array
+    across: jax.Array
+    right: jax.Array
+    left: jax.Array
+    log_determinant: jax.Array
+    softening: jax.Array
+    first: jax.Array
+    step: jax.Array
+    bend: jax.Array
+
+    @property
+    def nodes(self) -> Orientations:
+        """The orientations of the sum, (3 * RADII * AZIMUTHS,)."""
+        return self._at_indices(jnp.arange(3 * RADII * AZIMUTHS), jnp.float64(0.0), jnp.float64(0.0))
+
+    def near(self, key: jax.Array, indices: jax.Array) -> Orientations:
+        """Return random orientations in the cells of given nodes, with the weight of a cell of the density there."""
+        x, azimuth = jax.random.uniform(key, (2, *indices.shape), jnp.float64, -0.5, 0.5)
+        return self._at_indices(indices, x, azimuth)
+
+    def _at_indices(self, indices: jax.Array, x: jax.Array, azimuth: jax.Array) -> Orientations:
+        k, own = indices // (RADII * AZIMUTHS), indices % (RADII * AZIMUTHS)
+        radius, around = (part.astype(jnp.float64) for part in (own // AZIMUTHS, own % AZIMUTHS))
+        x = self.first[k] + self.step[k] * (radius + x)
+        return self.at(k, x, 2 * np.pi / AZIMUTHS * (around + azimuth))
+
+    def at(self, k: jax.Array, x: jax.Array, azimuth: jax.Array) -> Orientations:
+        """Return orientations around the k-th point, (n,) all; weights are those of cells of one step and one azimuth.
+
+        The logarithm of tan(theta/2) is x - exp(bend - x): around circular polarisations the integrand falls only with
+        the root of the radius, and few steps reach far.
+        """
+        stretch = jnp.exp(self.bend[k] - x)
+        radius = x - stretch
+        log_cos = -0.5 * jnp.logaddexp(0.0, 2 * radius)  # of theta/2
+        cos = jnp.exp(log_cos).astype(jnp.complex128)
+        sin = jnp.exp(jax.lax.complex(log_cos + radius, azimuth))
+
+        def along(row: jax.Array, vanishes: int | None) -> jax.Array:
+            """Return row.v; the row vanishes at one of the three points."""
+            at_centre, at_right_angle = self.centres @ row, self.across @ row
+            if vanishes is not None:
+                at_centre = at_centre.at[vanishes].set(0.0)  # but for rounding
+            return cos * at_centre[k] + sin * at_right_angle[k]
+
+        distances = jnp.stack([jnp.abs(along(self.across[j].conj(), j)) for j in range(3)])
+        squares = jnp.square(distances) + jnp.square(self.softening)[:, None] + TINY
+        inverse = -0.5 * SHARE_POWER * jnp.log(squares)
+        log_share = jnp.take_along_axis(inverse, k[None], axis=0)[0] - logsumexp(inverse, axis=0)
+        right, left = along(self.right, 2), along(self.left, 1)
+        strong, weak = (jnp.sqrt(jnp.maximum(jnp.abs(value), TINY)) for value in (right, left))
+        log_density = self.log_determinant - np.log(16 * np.pi)
+        log_density = log_density - 3 * jnp.log(strong * weak) - 2 * jnp.log(strong + weak)
+        log_area = 2 * (np.log(2.0) + radius + 2 * log_cos) + jnp.log1p(stretch)
+        log_cell = jnp.log(self.step[k]) + np.log(2 * np.pi / AZIMUTHS)
+        return Orientations(
+            cosi=(strong - weak) / (strong + weak),
+            psi=0.25 * jnp.angle(right * left.conj()),
+            log_weight=log_share + log_density + log_area + log_cell,
+        )
+
+
+class OnGrid(NamedTuple):
+    """Orientations for a prior that is not isotropic: nodes of Gauss and Legendre between the ends of the prior.
+
+    Attributes
+    ----------
+    prior : AmplitudePrior
+    """
+
+    prior: AmplitudePrior
+
+    @property
+    def nodes(self) -> Orientations:
+        """The orientations of the sum, (GRID * GRID,)."""
+        nodes = jnp.asarray(_legendre()[0])
+        return self._at(*(x.reshape(-1) for x in jnp.meshgrid(nodes, nodes, indexing="ij")), *self._shares())
+
+    def near(self, key: jax.Array, indices: jax.Array) -> Orientations:
+        """Return random orientations in the cells of given nodes, with the weight of a cell of the density there."""
+        edges = jnp.asarray(np.append(0.0, np.cumsum(_legendre()[1])))
+        own = jnp.stack([indices // GRID, indices % GRID])
+        u, v = edges[own] + jax.random.uniform(key, own.shape, jnp.float64) * (edges[own + 1] - edges[own])
+        return self._at(u, v, *(x[indices] for x in self._shares()))
+
+    def _shares(self) -> tuple[jax.Array, jax.Array]:
+        shares = jnp.log(jnp.asarray(_legendre()[1]))
+        cosi, psi = jnp.meshgrid(shares, shares, indexing="ij")
+        return cosi.reshape(-1), psi.reshape(-1)
+
+    def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
+        """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
+        cosi, of_cosi = _between(self.prior.cosi, u, 2.0)
+        psi, of_psi = _between(self.prior.psi, v, 0.5 * np.pi)
+        return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
+
+
+def _legendre() -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes of Gauss and Legendre between 0 and 1 and their weights, (GRID,) each."""
+    nodes, weights = np.polynomial.legendre.leggauss(GRID)
+    return 0.5 * (nodes + 1), 0.5 * weights
+
+
+def _between(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> tuple[jax.Array, jax.Array]:
+    """Return values at fractions u of a prior's range and the logarithms of their densities in u, (n,) each.
+
+    No prior is uniform around zero, over `width`; a known value is the same at all u.
+    """
+    if prior is None:
+        return width * (u - 0.5), jnp.zeros_like(u)
+    if isinstance(prior, jax.Array):
+        return jnp.broadcast_to(prior, u.shape), jnp.zeros_like(u)
+    low, high = prior.low, prior.high
+    if isinstance(prior, Normal):
+        low = jnp.maximum(low, prior.mu - SIGMAS * prior.sigma)
+        high = jnp.minimum(high, prior.mu + SIGMAS * prior.sigma)
+    values = low + u * (high - low)
+    return values, prior.log_prob(values) + jnp.log(high - low)
+
+
+def orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> OnSphere | OnGrid:
+    """Return orientations that resolve the likelihood at one template, times the prior.
+
+    On the sphere they have no derivatives: an integral does not depend on where its integrand is sampled.
+    """
+    if prior.cosi is None and prior.psi is None:
+        return jax.tree.map(jax.lax.stop_gradient, _on_sphere(jax.tree.map(jax.lax.stop_gradient, likelihood)))
+    return OnGrid(prior)
+
+
+def _on_sphere(likelihood: AmplitudeLikelihood) -> OnSphere:
+    """Return orientations for an isotropic prior."""
+    values, vectors = _eigen(likelihood.fisher)
+    first, second = vectors / jnp.sqrt(values)  # from whitened amplitudes to those of a and b
+    right, left = 0.5 * jax.lax.complex(first, second), 0.5 * jax.lax.complex(first, -second)
+    xa, xb = likelihood.xa, likelihood.xb
+    data = jax.lax.complex(first * xa.real + second * xb.real, first * xa.imag + second * xb.imag)
+    rho = jnp.sqrt(jnp.sum(data.real**2 + data.imag**2))  # the root of 2F
+    peak = jnp.where(rho > 0, _unit(data), jnp.asarray([1.0 + 0j, 0j]))
+    centres = jnp.stack([peak, _unit(_across(left)), _unit(_across(right))])
+    across = jax.vmap(_across)(centres.conj())
+    log_width = -jnp.log1p(rho)
+    apart = jnp.log(jnp.abs(jnp.sum(across[1].conj() * centres[2])))
+    bend = jnp.minimum(apart - 1, log_width - NEAR)
+    first_x = jnp.stack([log_width - PEAK_START, bend - POLE_START, bend - POLE_START])
+    return OnSphere(
+        centres,
+        across,
+        right,
+        left,
+        log_determinant=-jnp.log(4 * values[0] * values[1]),
+        softening=jnp.stack([jnp.exp(log_width) / SOFTENING, jnp.float64(0.0), jnp.float64(0.0)]),
+        first=first_x,
+        step=(FARTHEST - first_x) / (RADII - 1),
+        bend=jnp.stack([jnp.float64(-jnp.inf), bend, bend]),
+    )
+
+
+def _eigen(fisher: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
+    """Return the eigenvalues of [[A, C], [C, B]], (2,), the smaller one not too small, and eigenvectors, (2, 2)."""
+    A, B, C = fisher
+    middle, half = 0.5 * (A + B), 0.5 * (A - B)
+    angle = 0.5 * jnp.arctan2(C, half)
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    large = middle + jnp.hypot(half, C)
+    small = jnp.maximum((A * B - C * C) / large, LEAST_EIGENVALUE * large)
+    return jnp.stack([large, small]), jnp.stack([jnp.stack([cos, -sin]), jnp.stack([sin, cos])])
+
+
+def _across(row: jax.Array) -> jax.Array:
+    """Return a vector, (2,), of the same length, on which a row vanishes."""
+    return jnp.stack([-row[1], row[0]])
+
+
+def _unit(x: jax.Array) -> jax.Array:
+    return x / jnp.sqrt(jnp.sum(x.real**2 + x.imag**2)).astype(jnp.complex128)

@@ -1,0 +1,139 @@
+"""Compute the logarithm of the likelihood ratio of a signal with given amplitudes: `log_likelihood`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jfstat import kinds
+from jfstat.data.checks import check_amplitude, check_data, check_point, check_segments
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.data.protocol import HasFaFb
+from jfstat.public import public
+from jfstat.signal.templates import Amplitude, Doppler, template
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
+from jfstat.statistic.fstat import noise_level, optimal_power
+
+
+class AmplitudeLikelihood(NamedTuple):
+    """The logarithm of the likelihood ratio at one template, as a function of the amplitudes A^mu.
+
+    It is A.x - A.G.A/2: linear in the data and, with the Fisher matrix G, quadratic in the amplitudes. Independent data
+    (detectors, segments) add up.
+
+    Attributes
+    ----------
+    xa, xb : (...) complex128
+        sqrt(2 Sinv_Tsft) times Fa and Fb with phase zero at the reference time, so that
+        A.x = A1 Re xa + A2 Re xb - A3 Im xa - A4 Im xb.
+    fisher : AntennaMatrix
+        Sinv_Tsft times A, B and C, each (...) float64.
+    """
+
+    xa: jax.Array
+    xb: jax.Array
+    fisher: AntennaMatrix
+
+    def at(self, canonical: jax.Array) -> jax.Array:
+        """Return the value at the four amplitudes A^mu, (4, ...): (...) float64."""
+        a1, a2, a3, a4 = canonical
+        linear = a1 * self.xa.real + a2 * self.xb.real - a3 * self.xa.imag - a4 * self.xb.imag
+        return linear - 0.5 * optimal_power(jnp.float64(1.0), canonical, self.fisher)
+
+    @property
+    def twoF(self) -> jax.Array:
+        """2F: twice the largest value, (...) float64."""
+        return 0.5 * two_f(self.xa, self.xb, self.fisher)
+
+    @property
+    def total(self) -> AmplitudeLikelihood:
+        """The sum over all axes."""
+        return jax.tree.map(jnp.sum, self)
+
+
+def amplitude_likelihood(data: HasFaFb, point: Doppler) -> AmplitudeLikelihood:
+    """Return the likelihood of each detector at one template, (D,), without any checks."""
+    observation = data.observation
+    angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
+    level = noise_level(observation)
+    size = jnp.sqrt(2 * level)
+    factor = jax.lax.complex(size * jnp.cos(angle), size * jnp.sin(angle))
+    fa, fb = data.fa_fb(point)
+    matrix = antenna_matrix(observation, point)
+    return AmplitudeLikelihood(factor * fa, factor * fb, AntennaMatrix(*(level * x for x in matrix)))
+
+
+def total_likelihood(data: FstatData | NarrowData, point: Doppler) -> AmplitudeLikelihood:
+    """Return the likelihood of all detectors, and segments if there are any, with one amplitude; without checks."""
+    if data.n_segments is None:
+        return amplitude_likelihood(data.for_one_template, point).total
+    return jax.vmap(lambda one: amplitude_likelihood(one, point))(data.for_one_template).total
+
+
+@public(doppler=template, per_detector=kinds.flag)
+def log_likelihood(
+    data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude, *, per_detector: bool = False
+) -> jax.Array:
+    """Compute the logarithm of the likelihood ratio of a signal with given amplitudes against noise.
+
+    ln Lambda = A.x - A.M.A/2 in Gaussian noise of known floor (Jaranowski, Krolak & Schutz 1998, Phys. Rev. D 58,
+    063001, eq. 44; Prix & Krishnan 2009, Class. Quantum Grav. 26, 204013, eq. 7). Its maximum over the amplitudes is
+    F = 2F/2, where `estimate_amplitude` lies.
+
+    Pure; works under jit, vmap and grad, and is differentiable in every field of `doppler` and `amplitude`.
+
+    Parameters
+    ----------
+    data : FstatData or NarrowData
+        Data of the band; narrow data are faster. From `windowed` for a transient signal. With segments, whose values
+        are added up: the phase of the signal may then be different in each.
+    doppler : Doppler or Row
+        One template, scalar fields.
+    amplitude : Amplitude
+        Amplitudes at the template's reference time. Scalar fields are the same in all segments; fields of shape
+        (n_segments,), such as `phi0` alone, are of each.
+    per_detector : bool
+        Return the values of single detectors, whose sum is the whole.
+
+    Returns
+    -------
+    () float64, or (D,) float64
+        NaN for a traced template that does not fit the data, see `twoF`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If shapes are wrong, the template does not fit the data, or the data's noise floor is not known.
+
+    Notes
+    -----
+    SFTs are assumed to have rectangular windows, as for `estimate_amplitude`.
+
+    Examples
+    --------
+    >>> best = jfstat.estimate_amplitude(data, point).amplitude
+    >>> bool(jnp.isclose(2 * jfstat.log_likelihood(data, point, best), jfstat.twoF(data, point), rtol=1e-9))
+    True
+    """
+    segments = getattr(data, "n_segments", None)
+    if segments is not None:
+        check_segments(data)
+    check_data(data, or_narrow=True, or_segments=True)
+    check_point(data, doppler, name="doppler")
+    check_amplitude(amplitude, segments)
+    values = _log_likelihood(data.for_one_template, doppler, amplitude)
+    return values if per_detector else jnp.sum(values)
+
+
+@jax.jit
+def _log_likelihood(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
+    """Return the log-likelihood of each detector, summed over segments, (D,) float64."""
+    canonical = jnp.moveaxis(amplitude.canonical, -1, 0)[..., None]
+    if data.n_segments is None:
+        return amplitude_likelihood(data, doppler).at(canonical)
+    return jnp.sum(jax.vmap(lambda one: amplitude_likelihood(one, doppler))(data).at(canonical), axis=0)

@@ -1,0 +1,107 @@
+"""amplitude_posterior: the density by numerical integration, samples against it, calibration, data, messages."""
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from likelihoods import at_orientations, fisher_matrices, likelihoods, one_of_power
+from scipy.special import i0e
+from scipy.stats import kstest
+
+import jfstat
+from jfstat.inference.amplitudeposterior import amplitude_posterior_of
+from jfstat.inference.bstat import log_bstat_of
+
+PRIORS = {
+    "half-normal": jfstat.AmplitudePrior(h0=jfstat.HalfNormal(10.0)),
+    "uniform": jfstat.AmplitudePrior(h0=jfstat.Uniform(0.0, 20.0)),
+    "restricted": jfstat.AmplitudePrior(
+        h0=jfstat.LogUniform(0.1, 50.0), cosi=jfstat.Normal(0.5, 0.2), psi=jfstat.Normal(0.2, 0.1)
+    ),
+    "Fermi-Dirac": jfstat.AmplitudePrior(h0=jfstat.FermiDirac(10.0, 2.0), cosi=jfstat.Uniform(-1, 1)),
+}
+
+
+@jax.jit
+def posterior(likelihood, prior):
+    return amplitude_posterior_of(likelihood, prior, jnp.float64(1.0), jax.random.key(0), 4000)
+
+
+@pytest.mark.parametrize("twoF", [3.0, 100.0])
+def test_the_density_is_an_integral(twoF):
+    prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(5.0))
+    likelihood, _ = one_of_power(np.random.default_rng(1), twoF, 5.0, 0.6)
+    found = posterior(likelihood, prior)
+    cosi, shares = np.polynomial.legendre.leggauss(100)
+    psi = ((np.arange(100) + 0.5) / 100 - 0.5) * np.pi / 2
+    z, q = at_orientations(likelihood, cosi[:, None], psi[None])
+    h0 = np.linspace(0, 60, 801)
+    x = h0[:, None, None] * z
+    values = np.exp(x - 0.5 * h0[:, None, None] ** 2 * q - 0.5 * twoF) * i0e(x)
+    density = np.einsum("hcp,c->h", values, shares) * np.exp(-0.5 * (h0 / 5) ** 2)
+    density /= np.trapezoid(density, h0)
+    # the tabulated density is normed by the Bayes factor, not by its own sum
+    np.testing.assert_allclose(found.density, np.interp(found.h0, h0, density), atol=1e-3 * density.max())
+    below = np.append(0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(h0)))
+    assert float(found.h0_limit(0.95)) == pytest.approx(np.interp(0.95, below, h0), rel=2e-3)
+    np.testing.assert_allclose(found.h0_interval(0.9), np.interp([0.05, 0.95], below, h0), rtol=5e-3)
+    assert float(found.log_bstat) == pytest.approx(float(log_bstat_of(likelihood, prior, jnp.float64(1.0))), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["half-normal", "restricted"])
+def test_samples_follow_the_density(name):
+    likelihood, _ = one_of_power(np.random.default_rng(2), 40.0, 5.0, 0.3)
+    found = posterior(likelihood, PRIORS[name])
+    below = np.asarray(jnp.cumsum(0.5 * (found.density[1:] + found.density[:-1]) * jnp.diff(found.h0)))
+    below = np.append(0, below) / below[-1]
+    ranks = np.interp(found.samples.h0, found.h0, below)
+    assert kstest(ranks, "uniform").pvalue > 0.01
+    assert len(np.unique(found.samples.phi0)) > 3900
+    assert np.all((np.abs(found.samples.cosi) <= 1) & (found.samples.h0 >= 0))
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", PRIORS)
+def test_credible_levels_hold(name):
+    """500 signals drawn from the prior: their ranks among the samples are uniform, 95 % limits hold for 95 %."""
+    rng, n, prior = np.random.default_rng(7), 500, PRIORS[name]
+    truth = prior.sample(jax.random.key(3), n)
+    stack = likelihoods(fisher_matrices(rng, 10 ** rng.uniform(0, 2, n)), truth, rng)
+    keys = jax.random.split(jax.random.key(1), n)
+    found = jax.lax.map(lambda x: amplitude_posterior_of(x[0], prior, jnp.float64(1.0), x[1], 999), (stack, keys))
+    for parameter in ("h0", "cosi", "psi", "phi0"):
+        samples, true = (np.asarray(getattr(x, parameter)) for x in (found.samples, truth))
+        assert kstest(np.mean(samples < true[:, None], axis=1), "uniform").pvalue > 0.01, parameter
+    limits = np.asarray(jax.vmap(lambda x: x.h0_limit(0.95))(found))
+    assert abs(np.mean(np.asarray(truth.h0) < limits) - 0.95) < 0.02
+
+
+def test_a_signal_in_data():
+    case = cases.make(100.0, 3, noise=True, h0=4e-25)
+    prior = jfstat.AmplitudePrior(h0=jfstat.Uniform(0, 5e-24))
+    near = jfstat.narrow(case.data, case.doppler)
+    found = jfstat.amplitude_posterior(near, case.doppler, prior, samples=2000)
+    low, high = (float(x) for x in found.h0_interval(0.999))
+    assert low < float(case.amplitude.h0) < high
+    assert float(found.log_bstat) == pytest.approx(float(jfstat.log_bstat(near, case.doppler, prior)), abs=1e-6)
+    # the likelihood at the samples is that of a signal: F less some half of four degrees of freedom
+    values = jax.jit(jax.vmap(lambda x: jfstat.log_likelihood(near, case.doppler, x)))(found.samples)
+    loss = 0.5 * float(jfstat.twoF(near, case.doppler)) - np.asarray(values)
+    assert np.all(loss > -1e-6)
+    assert 1 < np.mean(loss) < 3
+    assert "log_bstat" in repr(found)
+
+
+def test_keys_and_sizes():
+    case = cases.make(100.0, 3, noise=True)
+    run = [jfstat.amplitude_posterior(case.data, case.doppler, key=jax.random.key(k), samples=50) for k in (0, 0, 1)]
+    np.testing.assert_array_equal(run[0].samples.h0, run[1].samples.h0)
+    assert not np.array_equal(run[0].samples.h0, run[2].samples.h0)
+    assert run[0].samples.h0.shape == (50,)
+    with pytest.raises(ValueError, match="samples must be"):
+        jfstat.amplitude_posterior(case.data, case.doppler, samples=0)
+    with pytest.raises(TypeError, match="key must be a random key"):
+        jfstat.amplitude_posterior(case.data, case.doppler, key=3)
+    with pytest.raises(ValueError, match="confidence"):
+        run[0].h0_limit(95)

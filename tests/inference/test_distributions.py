@@ -1,0 +1,59 @@
+"""Distributions: SciPy's numbers, inverse and norm, messages."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import jfstat
+
+PEERS = {
+    "uniform": (jfstat.Uniform(-1.0, 3.0), stats.uniform(-1, 4)),
+    "log-uniform": (jfstat.LogUniform(0.01, 30.0), stats.loguniform(0.01, 30)),
+    "half-normal": (jfstat.HalfNormal(2.0), stats.halfnorm(0, 2)),
+    "normal": (jfstat.Normal(1.0, 2.0), stats.norm(1, 2)),
+    "cut normal": (jfstat.Normal(1.0, 2.0, -1.0, 2.5), stats.truncnorm(-1, 0.75, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_they_are_scipys(name):
+    ours, peer = PEERS[name]
+    x = np.linspace(-2, 4, 61)
+    np.testing.assert_allclose(ours.log_prob(jnp.asarray(x)), peer.logpdf(x), atol=1e-12)
+    np.testing.assert_allclose(ours.cdf(jnp.asarray(x)), peer.cdf(x), atol=1e-12)
+    p = np.linspace(0.001, 0.999, 50)
+    np.testing.assert_allclose(ours.quantile(jnp.asarray(p)), peer.ppf(p), rtol=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0.1, 20), st.floats(0.01, 3), st.floats(0.001, 0.999))
+def test_fermi_dirac_is_normed_and_inverted(mu, sigma, p):
+    ours = jfstat.FermiDirac(mu, sigma)
+    x = np.linspace(0, mu + 40 * sigma, 20001)
+    assert np.trapezoid(np.exp(ours.log_prob(jnp.asarray(x))), x) == pytest.approx(1, abs=1e-4)
+    assert float(ours.cdf(ours.quantile(jnp.float64(p)))) == pytest.approx(p, abs=1e-9)
+    assert float(ours.cdf(jnp.float64(mu))) == pytest.approx(1 - np.log(2) / np.logaddexp(0, mu / sigma), abs=1e-12)
+
+
+def test_they_map_and_trace():
+    stack = jax.vmap(lambda s: jfstat.HalfNormal(s))(jnp.asarray([1.0, 2.0]))
+    np.testing.assert_allclose(stack.quantile(jnp.asarray([0.5, 0.5])), stats.halfnorm(0, [1, 2]).ppf(0.5))
+    slope = jax.grad(lambda s: jfstat.Normal(0.0, s, -1.0, 1.0).log_prob(jnp.float64(0.3)))(1.0)
+    step = [stats.truncnorm(-1 / s, 1 / s, 0, s).logpdf(0.3) for s in (1 - 1e-5, 1 + 1e-5)]
+    assert float(slope) == pytest.approx((step[1] - step[0]) / 2e-5, rel=1e-6)
+
+
+def test_mistakes_are_said():
+    with pytest.raises(ValueError, match="minimum of Uniform must be less than its maximum"):
+        jfstat.Uniform(1.0, 1.0)
+    with pytest.raises(ValueError, match="minimum must be positive, not 0"):
+        jfstat.LogUniform(0.0, 1.0)
+    for make in (jfstat.HalfNormal, lambda s: jfstat.Normal(0, s), lambda s: jfstat.FermiDirac(1, s)):
+        with pytest.raises(ValueError, match="sigma must be positive"):
+            make(0.0)
+    with pytest.raises(ValueError, match="minimum of Normal must be less"):
+        jfstat.Normal(0.0, 1.0, 2.0, 1.0)
