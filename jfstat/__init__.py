@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from jfstat.inference.amplitudeprior import AmplitudePrior
     from jfstat.inference.bstat import log_bstat
     from jfstat.inference.distributions import FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+    from jfstat.inference.neutronstars import ellipticity, spin_down_limit
+    from jfstat.inference.pulsarposteriors import PulsarPosteriors, pulsar_posteriors
     from jfstat.io.candidates import read_candidates, write_candidates
     from jfstat.io.lal.atoms import read_atoms, write_atoms
     from jfstat.io.lal.loudest import write_loudest
@@ -175,6 +177,7 @@ __all__ = [
     "Population",
     "Pulsar",
     "PulsarBand",
+    "PulsarPosteriors",
     "Run",
     "SFTFiles",
     "SFTs",
@@ -204,6 +207,7 @@ __all__ = [
     "dm_off_twoF",
     "dump_sfts",
     "each_sft",
+    "ellipticity",
     "enable_export",
     "estimate_amplitude",
     "find_sfts",
@@ -242,6 +246,7 @@ __all__ = [
     "prepare",
     "psd",
     "public_description",
+    "pulsar_posteriors",
     "read_atoms",
     "read_candidates",
     "read_frame_cache",
@@ -268,6 +273,7 @@ __all__ = [
     "sfts_from_strain",
     "simulate_sfts",
     "spectrogram",
+    "spin_down_limit",
     "split_sfts",
     "sum_twoF",
     "summary",
@@ -342,6 +348,7 @@ _HOMES = {
     "Population": "jfstat.limits.population",
     "Pulsar": "jfstat.pulsars.pulsar",
     "PulsarBand": "jfstat.searching.knownpulsars",
+    "PulsarPosteriors": "jfstat.inference.pulsarposteriors",
     "Run": "jfstat.searching.options",
     "SFTFiles": "jfstat.sfts.reading",
     "SFTs": "jfstat.sfts",
@@ -371,6 +378,7 @@ _HOMES = {
     "dm_off_twoF": "jfstat.statistic.dmoff",
     "dump_sfts": "jfstat.sfts.dump",
     "each_sft": "jfstat.strain.files",
+    "ellipticity": "jfstat.inference.neutronstars",
     "enable_export": "jfstat.exporting",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "find_sfts": "jfstat.sfts.reading",
@@ -409,6 +417,7 @@ _HOMES = {
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
     "public_description": "jfstat.sfts.naming",
+    "pulsar_posteriors": "jfstat.inference.pulsarposteriors",
     "read_atoms": "jfstat.io.lal.atoms",
     "read_candidates": "jfstat.io.candidates",
     "read_frame_cache": "jfstat.strain.files",
@@ -435,6 +444,7 @@ _HOMES = {
     "sfts_from_strain": "jfstat.strain.series",
     "simulate_sfts": "jfstat.simulate.simulate",
     "spectrogram": "jfstat.data.psd",
+    "spin_down_limit": "jfstat.inference.neutronstars",
     "split_sfts": "jfstat.sfts.split",
     "sum_twoF": "jfstat.statistic.semicoherent",
     "summary": "jfstat.searching.summary",

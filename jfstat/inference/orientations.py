@@ -159,14 +159,16 @@ class OnGrid(NamedTuple):
     def nodes(self) -> Orientations:
         """The orientations of the sum, (GRID * GRID,)."""
         nodes = jnp.asarray(_legendre()[0])
-        return self._at(*(x.reshape(-1) for x in jnp.meshgrid(nodes, nodes, indexing="ij")), *self._shares())
+        u, v = jnp.meshgrid(nodes, nodes, indexing="ij")
+        return self._at(u.reshape(-1), v.reshape(-1), *self._shares())
 
     def near(self, key: jax.Array, indices: jax.Array) -> Orientations:
         """Return random orientations in the cells of given nodes, with the weight of a cell of the density there."""
         edges = jnp.asarray(np.append(0.0, np.cumsum(_legendre()[1])))
         own = jnp.stack([indices // GRID, indices % GRID])
         u, v = edges[own] + jax.random.uniform(key, own.shape, jnp.float64) * (edges[own + 1] - edges[own])
-        return self._at(u, v, *(x[indices] for x in self._shares()))
+        share_u, share_v = self._shares()
+        return self._at(u, v, share_u[indices], share_v[indices])
 
     def _shares(self) -> tuple[jax.Array, jax.Array]:
         shares = jnp.log(jnp.asarray(_legendre()[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.candidates.tables import in_units
+from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.observation import unweighted
@@ -41,7 +43,7 @@ MOST_AT_ONCE = 32
 
 
 @dataclass(frozen=True, eq=False)
-class _Stretch:
+class Stretch:
     """A pulsar and a part of the data in which it has no glitch.
 
     Attributes
@@ -73,14 +75,32 @@ def targeted(search: PulsarSearch) -> QTable:
     Raises
     ------
     ValueError
-        If the running median is given another width, the SFTs hold no pulsar's signal, or a pulsar's orbit is too fast.
+        See `stretches_of` and `narrowed`.
 
     Warns
     -----
     UserWarning
         If some pulsars are left out.
     """
-    known, times, noise = search.pulsars, search.parts.times, search.noise
+    stretches = stretches_of(search)
+    rows = {x.place: row_of(data, search) for x, data in narrowed(stretches, search)}
+    return table_of(stretches, rows, search)
+
+
+def stretches_of(search: PulsarSearch) -> list[Stretch]:
+    """Return the pulsars' parts of the data, in the order of the table.
+
+    Raises
+    ------
+    ValueError
+        If the running median is given another width, or the SFTs hold no pulsar's signal.
+
+    Warns
+    -----
+    UserWarning
+        If some pulsars are left out.
+    """
+    known, noise = search.pulsars, search.noise
     if noise.median_bins != MEDIAN_BINS:
         raise ValueError(
             f"sqrt_sx: without a band the running median has {MEDIAN_BINS} bins, not {noise.median_bins}: leave "
@@ -92,10 +112,19 @@ def targeted(search: PulsarSearch) -> QTable:
         text = f"no SFT lies wholly before or after the glitches of {', '.join(lost)}"
         if len(lost) == len(known):
             raise ValueError(f"{text}: give other data.")
-        warnings.warn(f"{text}: left out.", stacklevel=3)
-    stretches = [x for own in by_pulsar for x in own]
-    stretches = _inside(_alike(stretches), search.parts)
-    rows: list[np.ndarray] = [np.empty(0)] * len(stretches)
+        warnings.warn(f"{text}: left out.", stacklevel=4)
+    return _inside(_alike([x for own in by_pulsar for x in own]), search.parts)
+
+
+def narrowed(stretches: list[Stretch], search: PulsarSearch) -> Iterator[tuple[Stretch, NarrowData]]:
+    """Yield the pulsars with narrow data around their templates, in an order in which few SFTs are read twice.
+
+    Raises
+    ------
+    ValueError
+        If a pulsar's orbit is too fast.
+    """
+    times = search.parts.times
     with progress_bar(len(stretches), search.progress, "search", "pulsars") as advance:
         shared, own, observation = None, search.parts, None
         for group in _groups(stretches, search.guard, times.tsft):
@@ -103,22 +132,25 @@ def targeted(search: PulsarSearch) -> QTable:
             if key != shared or observation is None:  # groups are in this order
                 shared, own = key, between(search.parts, *key[:2])
                 observation = unweighted(own.times, search.reftime, group[0].ephemeris)
-            present = [times.detectors.index(name) for name in own.times.detectors]
             try:
-                near = narrow_sfts(own, [x.point for x in group], observation, noise, search.guard)
+                near = narrow_sfts(own, [x.point for x in group], observation, search.noise, search.guard)
             except ValueError as error:
                 others = f" and {len(group) - 1} others" if len(group) > 1 else ""
                 raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None
-            for x, data in zip(group, near, strict=True):
-                row, n = np.asarray(central_values(data)), len(present)
-                each = np.full(len(times.detectors), np.nan)
-                each[present] = row[1 : 1 + n]
-                rows[x.place] = np.concatenate([row[:1], each, row[1 + n :]])
+            yield from zip(group, near, strict=True)
             advance(len(group))
-    return _table(stretches, np.stack(rows), search)
 
 
-def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[_Stretch]:
+def row_of(data: NarrowData, search: PulsarSearch) -> np.ndarray:
+    """Return the numbers of `central_values` of narrow data; NaN for detectors without data."""
+    detectors = search.parts.times.detectors
+    row, n = np.asarray(central_values(data)), len(data.detectors)
+    each = np.full(len(detectors), np.nan)
+    each[[detectors.index(name) for name in data.detectors]] = row[1 : 1 + n]
+    return np.concatenate([row[:1], each, row[1 + n :]])
+
+
+def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[Stretch]:
     """Return the parts of the data between a pulsar's glitches."""
     times = search.parts.times
     first, last = float(times.start), times.end
@@ -136,11 +168,11 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[_Stretch]:
             point, errors = pulsar.doppler_and_error(*own, search.band.harmonic)
         except ValueError as problem:
             raise ValueError(f"pulsar {pulsar.name}: {problem}") from None
-        found.append(_Stretch(0, pulsar, moved_to(point, search.reftime), sum(errors.values()), tables, *own))
+        found.append(Stretch(0, pulsar, moved_to(point, search.reftime), sum(errors.values()), tables, *own))
     return found
 
 
-def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
+def _alike(stretches: list[Stretch]) -> list[Stretch]:
     """Return stretches whose templates are padded to equally many spins, so that they share compiled programs."""
     n = max(2, *(len(x.point.fkdot) for x in stretches))
     moving = any(x.point.motion is not None for x in stretches)
@@ -153,7 +185,7 @@ def _alike(stretches: list[_Stretch]) -> list[_Stretch]:
     return alike
 
 
-def _inside(stretches: list[_Stretch], parts: PartsOfSFTs) -> list[_Stretch]:
+def _inside(stretches: list[Stretch], parts: PartsOfSFTs) -> list[Stretch]:
     """Return the stretches whose signals lie in the SFTs' band; a warning names the pulsars left out."""
     tsft = parts.times.tsft
     low, high = parts.first_bin / tsft, (parts.last_bin + 1) / tsft
@@ -169,16 +201,16 @@ def _inside(stretches: list[_Stretch], parts: PartsOfSFTs) -> list[_Stretch]:
         text = f"of {', '.join(outside)} the SFTs' band of {low:.10g} to {high:.10g} Hz does not hold the signal"
         if not inside:
             raise ValueError(f"{text}: name other files.")
-        warnings.warn(f"{text}: left out.", stacklevel=3)
+        warnings.warn(f"{text}: left out.", stacklevel=4)
     return inside
 
 
-def _groups(stretches: list[_Stretch], guard: float, tsft: float) -> list[list[_Stretch]]:
+def _groups(stretches: list[Stretch], guard: float, tsft: float) -> list[list[Stretch]]:
     """Return groups of stretches with equal SFTs and ephemeris and overlapping bands, which share a pass over the
     files."""
-    groups: list[list[_Stretch]] = []
+    groups: list[list[Stretch]] = []
 
-    def key(x: _Stretch) -> tuple:
+    def key(x: Stretch) -> tuple:
         return x.start, x.end, str(x.ephemeris), float(x.point.fkdot[0])
 
     for x in sorted(stretches, key=key):
@@ -202,9 +234,10 @@ def _name_of(ephemeris: EphemerisLike) -> str:
     return ephemeris if isinstance(ephemeris, str) else str(getattr(ephemeris, "name", "files"))
 
 
-def _table(stretches: list[_Stretch], rows: np.ndarray, search: PulsarSearch) -> QTable:
-    """Return the table of 2F and amplitudes, given a row of `central_values` for each stretch."""
+def table_of(stretches: list[Stretch], by_place: Mapping[int, np.ndarray], search: PulsarSearch) -> QTable:
+    """Return the table of 2F and amplitudes, given the numbers of `row_of` for each stretch, by its place."""
     times, prior = search.parts.times, search.line_prior
+    rows = np.stack([by_place[x.place] for x in stretches])
     detectors = times.detectors
     n = 1 + len(detectors)
     own = [columns(jax.tree.map(lambda leaf: np.asarray(leaf)[None], x.point)) for x in stretches]

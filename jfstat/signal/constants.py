@@ -6,6 +6,8 @@ from math import pi
 
 SPEED_OF_LIGHT = 299792458.0
 """Speed of light, m/s, exact."""
+GRAVITATIONAL_CONSTANT = 6.6743e-11
+"""Constant of gravitation, m^3/(kg s^2) (CODATA 2018)."""
 ASTRONOMICAL_UNIT = 149597870700.0
 """Astronomical unit, m, exact (IAU 2012, resolution B2)."""
 DAY = 86400.0
