@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
     from jfstat.inference.amplitudeprior import AmplitudePrior
     from jfstat.inference.bstat import log_bstat
-    from jfstat.inference.distributions import FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+    from jfstat.inference.distributions import Cosine, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+    from jfstat.inference.model import Model, model
     from jfstat.inference.neutronstars import ellipticity, spin_down_limit
     from jfstat.inference.pulsarposteriors import PulsarPosteriors, pulsar_posteriors
     from jfstat.io.candidates import read_candidates, write_candidates
@@ -148,6 +149,7 @@ __all__ = [
     "Braking",
     "Conditioning",
     "Coordinates",
+    "Cosine",
     "DataQuality",
     "Details",
     "Detector",
@@ -165,6 +167,7 @@ __all__ = [
     "LinePrior",
     "LogUniform",
     "MeanTwoF",
+    "Model",
     "NarrowData",
     "NarrowSizes",
     "Noise",
@@ -235,6 +238,7 @@ __all__ = [
     "merge",
     "metric",
     "mismatch",
+    "model",
     "move_detectors",
     "narrow",
     "narrow_files",
@@ -319,6 +323,7 @@ _HOMES = {
     "Braking": "jfstat.banks.braking",
     "Conditioning": "jfstat.strain.making",
     "Coordinates": "jfstat.metrics.coordinates",
+    "Cosine": "jfstat.inference.distributions",
     "DataQuality": "jfstat.strain.files",
     "Details": "jfstat.candidates.details",
     "Detector": "jfstat.geometry.detector",
@@ -336,6 +341,7 @@ _HOMES = {
     "LinePrior": "jfstat.statistic.linerobust",
     "LogUniform": "jfstat.inference.distributions",
     "MeanTwoF": "jfstat.searching.statistics.mean",
+    "Model": "jfstat.inference.model",
     "NarrowData": "jfstat.data.narrowdata",
     "NarrowSizes": "jfstat.data.narrow",
     "Noise": "jfstat.data.noise",
@@ -406,6 +412,7 @@ _HOMES = {
     "merge": "jfstat.searching.session.units",
     "metric": "jfstat.metrics.metric",
     "mismatch": "jfstat.metrics.mismatch",
+    "model": "jfstat.inference.model",
     "move_detectors": "jfstat.data.moving",
     "narrow": "jfstat.data.narrow",
     "narrow_files": "jfstat.data.narrowfiles",

@@ -22,7 +22,8 @@ from jfstat.geometry.nearby import Sites
 from jfstat.geometry.trajectory import State, Trajectory
 from jfstat.inference.amplitudeposterior import AmplitudePosterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.distributions import FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.inference.distributions import Cosine, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.inference.model import Model
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.public import public
 from jfstat.signal.phasemodel import PhaseModel
@@ -42,7 +43,7 @@ CLASSES: tuple[type, ...] = (Amplitude, AmplitudeEstimate, Atoms, Band, Coordina
 CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPosterior, PhaseModel)
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
-CLASSES += (FermiDirac, HalfNormal, LogUniform, Normal, Uniform)
+CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()
 FUNCTION = "function"

@@ -94,14 +94,48 @@ class AmplitudePrior(Displayed):
         ValueError
             If h0 has no prior.
         """
+        return self.quantiles(jax.random.uniform(key, (4, n), jnp.float64))
+
+    def quantiles(self, u: jax.Array) -> Amplitude:
+        """Return the amplitudes at which the cumulative priors of h0, cosi, psi and phi0 have given values, (4, ...).
+
+        Raises
+        ------
+        ValueError
+            If h0 has no prior.
+        """
+        self.require_norm()
+        cosi, psi = _quantile(self.cosi, u[1], 2.0), _quantile(self.psi, u[2], 0.5 * np.pi)
+        return amplitude_of(self.h0.quantile(u[0]), cosi, psi, 2 * np.pi * u[3])  # type: ignore[union-attr]
+
+    def log_prob(self, amplitude: Amplitude) -> jax.Array:
+        """Return the logarithm of the prior density of h0, cosi, psi and phi0, (...) float64.
+
+        phi0 counts from 0 to 2 pi, and psi from -pi/4 to pi/4 unless it has a prior of its own. A parameter that is
+        known has a density of 1.
+
+        Raises
+        ------
+        ValueError
+            If h0 has no prior.
+        """
+        self.require_norm()
+        total = self.h0.log_prob(amplitude.h0)  # type: ignore[union-attr]
+        for prior, x, width in ((self.cosi, amplitude.cosi, 2.0), (self.psi, amplitude.psi, 0.5 * np.pi)):
+            if prior is None:
+                total = total + jnp.where(jnp.abs(x) <= 0.5 * width, -np.log(width), -jnp.inf)
+            elif not isinstance(prior, jax.Array):
+                total = total + prior.log_prob(x)
+        inside = (amplitude.phi0 >= 0) & (amplitude.phi0 <= 2 * np.pi)
+        return total + jnp.where(inside, -np.log(2 * np.pi), -jnp.inf)
+
+    def require_norm(self) -> None:
+        """Raise a ValueError if h0 has no prior, so that there is no probability of anything."""
         if self.h0 is None:
-            raise ValueError("h0 has no prior that could be drawn from: give AmplitudePrior one, such as HalfNormal.")
-        u = jax.random.uniform(key, (4, n), jnp.float64)
-        cosi, psi = _drawn(self.cosi, u[1], 2.0), _drawn(self.psi, u[2], 0.5 * np.pi)
-        return amplitude_of(self.h0.quantile(u[0]), cosi, psi, 2 * np.pi * u[3])
+            raise ValueError("h0 has no prior with a norm: give AmplitudePrior(h0=) one, such as jfstat.HalfNormal.")
 
 
-def _drawn(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> jax.Array:
+def _quantile(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> jax.Array:
     if prior is None:
         return width * (u - 0.5)
     return jnp.broadcast_to(prior, u.shape) if isinstance(prior, jax.Array) else prior.quantile(u)

@@ -135,8 +135,8 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
     Notes
     -----
     phi0 is integrated analytically, h0 too where it is flat without end or half-normal, and by sums otherwise. For
-    isotropic orientations cosi and psi are summed where the likelihood needs it, with errors below 1e-4 of the
-    logarithm for any detectors and times and for 2F to 1e5; other priors of cosi and psi are summed on a grid of 96
+    isotropic orientations cosi and psi are summed where the likelihood needs it, with errors of some 1e-4 of the
+    logarithm for any detectors, times and 2F; other priors of cosi and psi are summed on a grid of 96
     by 96 values, which resolves signals of 2F up to 1000 if the two polarisations are measured about equally well.
 
     Examples

@@ -7,7 +7,7 @@ it, all traceable, and `low` and `high`, the ends of its range.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -307,5 +307,55 @@ class FermiDirac(Displayed):
         return self.mu - self.sigma * (above + jnp.log(-jnp.expm1(-above)))
 
 
-KINDS: tuple[Any, ...] = (Uniform, LogUniform, HalfNormal, Normal, FermiDirac)
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class Cosine(Displayed):
+    """A declination whose positions are uniform on the sphere: the density is proportional to its cosine.
+
+    Parameters
+    ----------
+    minimum, maximum : float or Angle
+        Ends of the range, between -pi/2 and pi/2, rad; by default the whole sphere.
+
+    Raises
+    ------
+    ValueError
+        If they are beyond a pole or not in order.
+    """
+
+    minimum: jax.Array
+    maximum: jax.Array
+
+    def __init__(self, minimum: NumberLike = -np.pi / 2, maximum: NumberLike = np.pi / 2):
+        _set(self, minimum=as_float64(minimum, "minimum", "rad"), maximum=as_float64(maximum, "maximum", "rad"))
+        for name in ("minimum", "maximum"):
+            value = getattr(self, name)
+            require(value, name, lambda v: abs(v) <= np.pi / 2, "between -pi/2 and pi/2", "give a declination in rad")
+        _ordered(self.minimum, self.maximum, "Cosine")
+
+    @property
+    def low(self) -> jax.Array:
+        return self.minimum
+
+    @property
+    def high(self) -> jax.Array:
+        return self.maximum
+
+    @property
+    def _norm(self) -> jax.Array:
+        return jnp.sin(self.maximum) - jnp.sin(self.minimum)
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        inside = jnp.clip(x, self.minimum, self.maximum)
+        return _within(self, x, jnp.log(jnp.maximum(jnp.cos(inside), 0.0)) - jnp.log(self._norm))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        inside = jnp.clip(x, self.minimum, self.maximum)
+        return (jnp.sin(inside) - jnp.sin(self.minimum)) / self._norm
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        return jnp.arcsin(jnp.clip(jnp.sin(self.minimum) + p * self._norm, -1.0, 1.0))
+
+
+KINDS: tuple[type, ...] = (Uniform, LogUniform, HalfNormal, Normal, FermiDirac, Cosine)
 """All distributions."""

@@ -23,9 +23,9 @@ from jfstat.inference.distributions import Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
 
-AZIMUTHS = 32
+AZIMUTHS = 20
 """Number of azimuths around each of the three points."""
-RADII = 64
+RADII = 48
 """Number of radii around each of the three points."""
 FARTHEST = 6.0
 """Logarithm of the largest tan(theta/2): beyond it lies 1e-5 of the sphere's area."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -48,7 +48,7 @@ class PulsarPosteriors(Displayed):
     posteriors: tuple[AmplitudePosterior, ...]
 
     def _facts(self) -> Facts:
-        names = ", ".join(self.table["name"][:6]) + (", ..." if len(self.table) > 6 else "")
+        names = ", ".join(str(row["name"]) for row in self.table[:6]) + (", ..." if len(self.table) > 6 else "")
         return Facts(f"PulsarPosteriors of {len(self.table)} pulsars", [("names", names)])
 
 
@@ -167,7 +167,7 @@ def _priors(
 
 
 def _add_limits(
-    table: QTable, posteriors: Sequence[AmplitudePosterior], pulsars: Sequence[Pulsar], credibility: float
+    table: Any, posteriors: Sequence[AmplitudePosterior], pulsars: Sequence[Pulsar], credibility: float
 ) -> None:
     """Add the columns of the posteriors to the table of `search_pulsars`."""
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]

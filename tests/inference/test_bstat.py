@@ -64,11 +64,11 @@ def test_shares_of_the_prior_add_up_to_one(condition):
         likelihood, _ = one_of_power(np.random.default_rng(3), twoF, condition, 0.3)
         nodes = shares(likelihood)
         weight = jnp.exp(nodes.log_weight)
-        assert float(jnp.sum(weight)) == pytest.approx(1, abs=1e-4)
+        assert float(jnp.sum(weight)) == pytest.approx(1, abs=5e-4)
         mean = [
             float(jnp.sum(jnp.exp(nodes.log_weight) * x)) for x in (nodes.cosi, nodes.cosi**2, jnp.cos(4 * nodes.psi))
         ]
-        assert mean == pytest.approx([0, 1 / 3, 0], abs=1e-4)
+        assert mean == pytest.approx([0, 1 / 3, 0], abs=5e-4)
 
 
 def test_no_data_say_nothing():

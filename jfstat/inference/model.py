@@ -1,0 +1,225 @@
+"""A signal model with proper priors for samplers: `model` gives its log-densities and prior transform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr
+
+from jfstat import kinds
+from jfstat.data.checks import check_data, check_point
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.display import Displayed, Facts
+from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.bstat import log_bstat_of, unit_of_h0
+from jfstat.inference.distributions import KINDS, Distribution
+from jfstat.maths.arrays import any_traced
+from jfstat.public import public
+from jfstat.signal.parameters import AMPLITUDE_FIELDS
+from jfstat.signal.templates import Amplitude, Doppler, template
+from jfstat.signal.values import all_parameters, check_parameters, replaced
+from jfstat.statistic.amplitude import amplitude_of
+from jfstat.statistic.likelihood import total_likelihood
+from jfstat.validation import as_float64, shown
+
+EDGE = 1e-4
+"""Probability beyond which a prior may lie outside of what the data hold."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, repr=False, eq=False)
+class Model(Displayed):
+    """A signal model with priors of its parameters; made by `model`.
+
+    Its methods are pure functions of a vector of parameter values x, (p,) float64 in the order of `names`; they work
+    under jit, vmap and grad. A sampler that wants values from a cube of unit size takes `prior_transform`; one that
+    wants all real numbers takes `log_density_normal` and `from_normal`.
+
+    Attributes
+    ----------
+    data : FstatData or NarrowData
+    centre : Doppler
+        Template with the values of parameters that have no prior.
+    priors : dict of str to distribution
+        Priors of Doppler parameters, by their names.
+    amplitude : AmplitudePrior
+    marginalised : bool, static
+        Whether the amplitudes are integrated over, and not among the parameters.
+    names : tuple of str, static
+        Names of the parameters: Doppler parameters, and unless marginalised h0, cosi, psi and phi0.
+    """
+
+    data: FstatData | NarrowData
+    centre: Doppler
+    priors: dict[str, Distribution]
+    amplitude: AmplitudePrior
+    marginalised: bool = field(metadata=dict(static=True))
+    names: tuple[str, ...] = field(metadata=dict(static=True))
+
+    def _facts(self) -> Facts:
+        what = "marginalised" if self.marginalised else "parameters"
+        rows = [(name, repr(prior)) for name, prior in self.priors.items()] + [("amplitudes", what)]
+        return Facts("Model", rows, many=True)
+
+    def prior_transform(self, u: jax.Array) -> jax.Array:
+        """Return the parameters at which the cumulative priors have given values between 0 and 1, (p,) float64."""
+        u = as_float64(u, "u")
+        doppler = [prior.quantile(u[i]) for i, prior in enumerate(self._ordered)]
+        if self.marginalised:
+            return jnp.stack(doppler)
+        amplitudes = self.amplitude.quantiles(u[len(doppler) :])
+        return jnp.stack([*doppler, *(getattr(amplitudes, name) for name in AMPLITUDE_FIELDS)])
+
+    def log_prior(self, x: jax.Array) -> jax.Array:
+        """Return the logarithm of the prior density, () float64; -inf outside the priors' ranges."""
+        x = as_float64(x, "x")
+        total = sum((prior.log_prob(x[i]) for i, prior in enumerate(self._ordered)), jnp.float64(0.0))
+        return total if self.marginalised else total + self.amplitude.log_prob(self._amplitude(x))
+
+    def log_likelihood(self, x: jax.Array) -> jax.Array:
+        """Return the logarithm of the likelihood ratio of a signal against noise, () float64.
+
+        It is `log_bstat`, or `log_likelihood` where the amplitudes are parameters; -inf, with zero gradient, for
+        templates that do not fit the data.
+        """
+        x = as_float64(x, "x")
+        point = self.point(x)
+        inside = self.data.fits(point)
+        # otherwise NaN outside would spread to gradients
+        safe = jax.tree.map(lambda a, b: jnp.where(inside, a, b), point, self.centre)
+        likelihood = total_likelihood(self.data, safe)
+        if self.marginalised:
+            value = log_bstat_of(likelihood, self.amplitude, unit_of_h0(self.data))
+        else:
+            value = likelihood.at(self._amplitude(x).canonical)
+        return jnp.where(inside, value, -jnp.inf)
+
+    def log_posterior(self, x: jax.Array) -> jax.Array:
+        """Return log prior plus log likelihood, () float64: its integral is the Bayes factor of a signal."""
+        return self.log_prior(x) + self.log_likelihood(x)
+
+    def from_normal(self, z: jax.Array) -> jax.Array:
+        """Return the parameters for numbers whose prior is a standard normal distribution, (p,) float64."""
+        return self.prior_transform(ndtr(as_float64(z, "z")))
+
+    def log_density_normal(self, z: jax.Array) -> jax.Array:
+        """Return the log-posterior of numbers whose prior is a standard normal distribution, () float64.
+
+        ``from_normal(z)`` are the parameters, whose own prior is thus taken into account, for samplers such as NUTS.
+        """
+        z = as_float64(z, "z")
+        log_prior = -0.5 * jnp.sum(z * z) - 0.5 * len(self.names) * np.log(2 * np.pi)
+        return log_prior + self.log_likelihood(self.from_normal(z))
+
+    def point(self, x: jax.Array) -> Doppler:
+        """Return the template with the given parameters."""
+        names = tuple(self._dopplers)
+        return replaced(self.centre, names, as_float64(x, "x")[: len(names)]) if names else self.centre
+
+    def _amplitude(self, x: jax.Array) -> Amplitude:
+        return amplitude_of(*x[len(self.priors) :])
+
+    @property
+    def _dopplers(self) -> tuple[str, ...]:
+        return self.names[: len(self.priors)]
+
+    @property
+    def _ordered(self) -> list[Distribution]:
+        return [self.priors[name] for name in self._dopplers]
+
+
+@public(point=template, amplitude=kinds.instance(AmplitudePrior, or_none=True), marginalised=kinds.flag)
+def model(
+    data: FstatData | NarrowData,
+    point: Doppler,
+    priors: Mapping[str, Distribution],
+    amplitude: AmplitudePrior | None = None,
+    *,
+    marginalised: bool = True,
+) -> Model:
+    """Make a signal model with proper priors: log-densities and a prior transform, for any sampler.
+
+    Parameters
+    ----------
+    data : FstatData or NarrowData
+        Data of the band; narrow data are faster, but must reach as far as the priors do.
+    point : Doppler or Row
+        Template with the values of all parameters that have no prior.
+    priors : mapping of names to distributions
+        Priors of Doppler parameters by their names in tables (``freq``, ``f1dot``, ``alpha``, ``asini``, ...), such as
+        ``{"freq": jfstat.Uniform(99.9, 100.1), "delta": jfstat.Cosine()}``; empty for amplitudes alone.
+    amplitude : AmplitudePrior, optional
+        Prior of the amplitudes. By default isotropic orientations, and a flat distribution of h0 without end, with
+        which evidences are known up to a factor.
+    marginalised : bool
+        Whether the four amplitudes are integrated over, as by `log_bstat`. With False they are parameters, and need a
+        prior of h0; a marginal likelihood has fewer and milder parameters. `amplitude_posterior` at its samples gives
+        amplitudes afterwards.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If a name is unknown, a template within the priors does not fit the data, there are no parameters, or the data's
+        noise floor is not known.
+
+    Examples
+    --------
+    >>> near = jfstat.narrow(data, point)
+    >>> width = 1e-6
+    >>> prior = jfstat.Uniform(point.fkdot[0] - width, point.fkdot[0] + width)
+    >>> signal = jfstat.model(near, point, {"freq": prior}, jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24)))
+    >>> x = signal.prior_transform(jnp.array([0.5]))
+    >>> bool(abs(signal.log_likelihood(x) - jfstat.log_bstat(near, point, signal.amplitude)) < 1e-3)
+    True
+    """
+    check_data(data, or_narrow=True)
+    check_point(data, point)
+    if not isinstance(priors, Mapping):
+        raise TypeError(f"priors must be a mapping of names to distributions, not {shown(priors)}.")
+    names = check_parameters(point, priors) if priors else ()
+    for name in names:
+        if not isinstance(priors[name], KINDS):
+            raise TypeError(
+                f"priors[{name!r}] must be a distribution such as jfstat.Uniform, not {shown(priors[name])}."
+            )
+    names = tuple(name for name in all_parameters(point) if name in names)
+    chosen = amplitude or AmplitudePrior()
+    if not marginalised:
+        chosen.require_norm()
+    if not names and marginalised:
+        raise ValueError("priors is empty and the amplitudes are marginalised: no parameter is left.")
+    known = [name for name in ("cosi", "psi") if isinstance(getattr(chosen, name), jax.Array)]
+    if known and not marginalised:
+        raise ValueError(f"amplitude has a known {known[0]}, so the amplitudes must be marginalised: or give a Normal.")
+    own = {name: priors[name] for name in names}
+    amplitudes = () if marginalised else AMPLITUDE_FIELDS
+    made = Model(data.for_one_template, point, own, chosen, marginalised, (*names, *amplitudes))
+    unit_of_h0(data)  # raises an error without a noise floor
+    _check_reach(made)
+    return made
+
+
+def _check_reach(made: Model) -> None:
+    """Raise a ValueError if a template at an end of a prior, the others in the middle, does not fit the data."""
+    if any_traced(made):
+        return
+    middle = np.full(len(made.names), 0.5)
+    for i, name in enumerate(made._dopplers):
+        for edge in (EDGE, 1 - EDGE):
+            u = middle.copy()
+            u[i] = edge
+            try:
+                made.data.check(made.point(made.prior_transform(jnp.asarray(u))))
+            except ValueError as error:
+                raise ValueError(f"priors[{name!r}] reaches beyond the data: {error}") from None
