@@ -497,6 +497,39 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "twoF": (jfstat.twoF, one),
         "twoF of narrow data": (jfstat.twoF, dict(data=near, point=point)),
         "twoF_band": (jfstat.twoF_band, one | dict(series=jfstat.resample(data, point))),
+        "AmplitudePrior": (
+            jfstat.AmplitudePrior,
+            dict(h0=jfstat.HalfNormal(1e-24), cosi=jfstat.Normal(0.5, 0.1), psi=jfstat.Uniform(0.0, 0.1)),
+        ),
+        "Cosine": (jfstat.Cosine, dict(minimum=-0.5, maximum=0.5)),
+        "FermiDirac": (jfstat.FermiDirac, dict(mu=1e-24, sigma=1e-25)),
+        "HalfNormal": (jfstat.HalfNormal, dict(sigma=1e-24)),
+        "LogUniform": (jfstat.LogUniform, dict(minimum=1e-27, maximum=1e-24)),
+        "Normal": (jfstat.Normal, dict(mu=0.5, sigma=0.1, minimum=0.0, maximum=1.0)),
+        "Uniform": (jfstat.Uniform, dict(minimum=0.0, maximum=1.0)),
+        "amplitude_posterior": (
+            jfstat.amplitude_posterior, one | dict(prior=jfstat.AmplitudePrior(), key=jax.random.key(1), samples=10)
+        ),
+        "ellipticity": (jfstat.ellipticity, dict(h0=1e-26, freq=100.0, distance=1.0, moment=1e38)),
+        "spin_down_limit": (jfstat.spin_down_limit, dict(freq=100.0, f1dot=-1e-10, distance=1.0, moment=1e38)),
+        "log_bstat": (jfstat.log_bstat, one | dict(prior=jfstat.AmplitudePrior())),
+        "log_likelihood": (
+            jfstat.log_likelihood, dict(data=data, doppler=point, amplitude=amplitude, per_detector=True)
+        ),
+        "model": (
+            jfstat.model,
+            one | dict(
+                priors={"freq": jfstat.Uniform(99.99999, 100.00001)},
+                amplitude=jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24)), marginalised=True,
+            ),
+        ),
+        "pulsar_posteriors": (
+            jfstat.pulsar_posteriors,
+            dict(
+                sfts=sfts, pulsars=pulsar, prior=jfstat.AmplitudePrior(), credibility=0.9, samples=10,
+                sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.5, progress=False,
+            ),
+        ),
         "upper_limit": (
             jfstat.upper_limit,
             dict(

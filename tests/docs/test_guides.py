@@ -55,6 +55,30 @@ def test_limits_run():
     assert np.all(np.abs(names["detected"] - expected) < 4 * np.sqrt(expected * (1 - expected) / 1000) + 1e-3)
 
 
+@pytest.mark.ci
+def test_inference_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(DOCS / "inference.md", 6)
+    found, truth = names["found"], names["amplitude"]
+    low, high = found.h0_interval(0.99)
+    assert low < truth.h0 < high
+    assert float(names["limits"].table["h0_limit"][0]) > float(truth.h0)
+    assert 5 < float(names["evidence"]) < float(found.log_bstat)
+    assert "ellipticity_limit" in capsys.readouterr().out
+
+
+def test_the_table_of_the_b_statistic_is_the_committed_result():
+    result = json.loads((DOCS.parent / "examples" / "bstat_roc.json").read_text())
+    page = (DOCS / "inference.md").read_text()
+    for row in result["rows"]:
+        if row["false_alarm"] in (1e-2, 1e-4):
+            power = f"1e-{2 if row['false_alarm'] == 1e-2 else 4}"
+            cells = (
+                f"| {row['rho2']:.0f} | {power} | {row['twoF']:.3f} | {row['bstat']:.3f} | {100 * row['gain']:.1f} % |"
+            )
+            assert cells in page
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A folder with what the guides read: SFT files in data/."""

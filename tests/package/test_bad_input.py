@@ -259,6 +259,7 @@ RESULTS = (
     "SFTs",
     "SearchPlan",
 )
+RESULTS += ("AmplitudePosterior", "Model", "PulsarPosteriors")
 RESULTS += ("PathPosterior", "SemicoherentAmplitude", "SemicoherentFstat", "Track", "UpperLimit", "ViterbiPath")
 """Classes that functions return; users do not call them."""
 WITHOUT_JAX = ("Detector", "Ephemeris", "Gating", "SearchStopped")
