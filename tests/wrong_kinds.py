@@ -526,7 +526,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "pulsar_posteriors": (
             jfstat.pulsar_posteriors,
             dict(
-                sfts=sfts, pulsars=pulsar, prior=jfstat.AmplitudePrior(), credibility=0.9, samples=10,
+                sfts=sfts, pulsars=pulsar, prior=jfstat.AmplitudePrior(), credibility=0.9,
                 sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.5, progress=False,
             ),
         ),

@@ -42,6 +42,8 @@ ANGLES = 129
 """Number of phases in the density of phi0."""
 PHASE_SIGMAS = 8.0
 """Range of phi0 that counts around its best value, in standard deviations."""
+SAMPLES = 4096
+"""Number of samples by default."""
 MOST_SAMPLES = 10**7
 
 
@@ -103,7 +105,7 @@ def amplitude_posterior(
     prior: AmplitudePrior | None = None,
     *,
     key: jax.Array | None = None,
-    samples: int = 4096,
+    samples: int = SAMPLES,
 ) -> AmplitudePosterior:
     """Compute the posterior distribution of h0, cosi, psi and phi0 of a signal at one template.
 

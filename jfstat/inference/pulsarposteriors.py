@@ -15,7 +15,7 @@ from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import reference_time
 from jfstat.display import Displayed, Facts
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.inference.amplitudeposterior import MOST_SAMPLES, AmplitudePosterior, amplitude_posterior
+from jfstat.inference.amplitudeposterior import SAMPLES, AmplitudePosterior, amplitude_posterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.neutronstars import ellipticity, spin_down_limit
 from jfstat.public import host
@@ -26,7 +26,7 @@ from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC
 from jfstat.statistic.linerobust import checked_prior
-from jfstat.validation import FrequencyLike, guard_band, probability, shown, whole
+from jfstat.validation import FrequencyLike, guard_band, probability, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -59,7 +59,6 @@ def pulsar_posteriors(
     prior: AmplitudePrior | Mapping[str, AmplitudePrior] | None = None,
     *,
     credibility: float = 0.95,
-    samples: int = 4096,
     sqrt_sx: NoiseLike | None = None,
     ephemeris: EphemerisLike | None = None,
     guard: FrequencyLike = 1.0,
@@ -83,8 +82,6 @@ def pulsar_posteriors(
         does not name.
     credibility : float
         Probability of limits and intervals.
-    samples : int
-        Number of samples of each posterior.
     sqrt_sx, ephemeris, guard, progress
         See `search_pulsars`.
 
@@ -103,7 +100,7 @@ def pulsar_posteriors(
     TypeError
         If an argument is of another kind.
     ValueError
-        As for `search_pulsars`, and if `credibility` or `samples` is out of range or `prior` names a pulsar that is
+        As for `search_pulsars`, and if `credibility` is out of range or `prior` names a pulsar that is
         not there.
 
     Warns
@@ -120,7 +117,6 @@ def pulsar_posteriors(
     known = check_pulsars(pulsars)
     priors = _priors(prior, known)
     level = probability(credibility, "credibility", "give one such as 0.95")
-    n = whole(samples, "samples", 1, MOST_SAMPLES)
     width, noise = guard_band(guard), Noise.of(sqrt_sx)
     parts = parts_of(sfts)
     detectors = parts.times.detectors
@@ -141,7 +137,7 @@ def pulsar_posteriors(
     for x, data in narrowed(stretches, search):
         rows[x.place] = row_of(data, search)
         key = jax.random.fold_in(jax.random.key(0), x.place)
-        own = amplitude_posterior(data, data.centre, priors.get(x.pulsar.name), key=key, samples=n)
+        own = amplitude_posterior(data, data.centre, priors.get(x.pulsar.name), key=key, samples=SAMPLES)
         found[x.place] = jax.tree.map(np.asarray, own)
     posteriors = tuple(found[x.place] for x in stretches)
     table = table_of(stretches, rows, search)

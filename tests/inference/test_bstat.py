@@ -58,7 +58,7 @@ def test_hardly_seen_polarisations(condition):
             assert float(bstat(likelihood, jfstat.AmplitudePrior())) == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("condition", [1.0, 30.0, 1e4, 1e6])
+@pytest.mark.parametrize("condition", [1.0, 30.0, 1e4])
 def test_shares_of_the_prior_add_up_to_one(condition):
     for twoF in (1e-9, 10.0, 1e3, 1e6):
         likelihood, _ = one_of_power(np.random.default_rng(3), twoF, condition, 0.3)

@@ -47,7 +47,7 @@ def sfts(pulsars, truth):
 @pytest.fixture(scope="module")
 def found(sfts, pulsars):
     return [
-        jfstat.pulsar_posteriors(own, pulsar, sqrt_sx=NOISE, progress=False, samples=500)
+        jfstat.pulsar_posteriors(own, pulsar, sqrt_sx=NOISE, progress=False)
         for own, pulsar in zip(sfts, pulsars, strict=True)
     ]
 
@@ -61,7 +61,7 @@ def test_limits_hold_the_signals(found, truth):
         if h0:
             assert float(row["log_bstat"]) > 10
             assert float(posterior.h0_quantile(0.001)) < h0 < float(posterior.h0_quantile(0.999))
-        assert posterior.samples.h0.shape == (500,)
+        assert posterior.samples.h0.shape == (4096,)
     assert float(found[2].table["log_bstat"][0]) < 5
     assert found[0].table.meta["credibility"] == 0.95
 
@@ -106,7 +106,7 @@ def test_tables_are_written_and_read(found, tmp_path):
 def test_priors_by_name(sfts, pulsars):
     narrow = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-26))
     own = jfstat.pulsar_posteriors(
-        sfts[2], pulsars[2], {pulsars[2].name: narrow}, sqrt_sx=NOISE, progress=False, samples=10, credibility=0.5
+        sfts[2], pulsars[2], {pulsars[2].name: narrow}, sqrt_sx=NOISE, progress=False, credibility=0.5
     )
     assert float(own.table["h0_limit"][0]) == pytest.approx(0.6745e-26, rel=0.02)
 
