@@ -39,6 +39,9 @@ def timed(name, call):
     result = jax.block_until_ready(call())
     parts[name] = time.perf_counter() - began[0], time.process_time() - began[1]
     return result
+def both(name, call):
+    timed(name, call)
+    timed(f"{name}, again", call)
 """
 REFINE = """
 fit = jfstat.Fit(["freq", "f1dot", "alpha", "delta"])
@@ -88,6 +91,18 @@ timed("mean_twoF", lambda: jfstat.mean_twoF(parts_of, point))
 timed("search segments", lambda: jfstat.search(parts_of, bank, top=3, progress=False))
 table = timed("twoF_by_segment", lambda: jfstat.twoF_by_segment(parts_of, point))
 timed("viterbi", lambda: jfstat.viterbi(table, 1))
+prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-23))
+signal = jfstat.model(near, point, {"freq": jfstat.Uniform(50.01229, 50.01231)}, prior)
+with open("a.par", "w") as file:
+    file.write("PSRJ J1\\nRAJ 05:43:46.5\\nDECJ 11:27:33\\nF0 25.00615\\nF1 -5e-10\\nPEPOCH 57756.25\\nUNITS TDB\\n")
+pulsar = jfstat.read_par("a.par")
+sfts = jfstat.simulate_sfts(["H1", "L1"], START, 172800, 48.9, 51.2, sqrt_sx=4e-24, signals=signals, seed=1)
+both("log_likelihood", lambda: jfstat.log_likelihood(near, point, signals[0][1]))
+both("log_bstat", lambda: jfstat.log_bstat(near, point, prior))
+both("amplitude_posterior", lambda: jfstat.amplitude_posterior(near, point, prior))
+both("pulsar_posteriors", lambda: jfstat.pulsar_posteriors(sfts, pulsar, prior, progress=False).posteriors)
+density = jax.jit(jax.value_and_grad(signal.log_density_normal))
+both("value and gradient of a model", lambda: density(jax.numpy.zeros(1)))
 """
 
 

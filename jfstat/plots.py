@@ -382,6 +382,48 @@ def plot_search(ax: Axes, table: AnyTable, *, x: str = "freq", y: str | None = N
     return ax
 
 
+def plot_limits(ax: Axes, table: AnyTable, *, psd: AnyTable | None = None) -> Axes:
+    """Draw upper limits of known pulsars over frequency, with the spin-down limits and the detectors' sensitivity.
+
+    Parameters
+    ----------
+    ax : Axes
+    table : QTable
+        ``table`` of `jfstat.pulsar_posteriors`.
+    psd : QTable, optional
+        Table from `jfstat.psd` of the same SFTs, for the limit that is expected on average where there is no signal,
+        10.8 sqrt(S/T) with a credibility of 95 % (Dupuis & Woan 2005, Phys. Rev. D 72, 102002).
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If the table has no limits.
+    """
+    if "h0_limit" not in table.colnames:
+        raise ValueError("the table has no column h0_limit: give the table of jfstat.pulsar_posteriors.")
+    freq, limit, spin_down = (_plain(table[name]) for name in ("freq", "h0_limit", "h0_spin_down"))
+    if psd is not None:
+        seconds = float(np.mean(table.meta["n_sfts"])) * float(table.meta["tsft"])
+        x, y = _thinned(_plain(psd["freq"]), _plain(psd["sqrt_sx"]))
+        ax.plot(x, 10.8 * y / np.sqrt(seconds), color=GREY, lw=0.7, label="expected limit")
+    ax.plot(freq, limit, "*", color=BLUE, ms=9, label=f"limit, {100 * float(table.meta['credibility']):g} %")
+    known = np.isfinite(spin_down)
+    if np.any(known):
+        ax.plot(freq[known], spin_down[known], "v", mfc="none", mec=ORANGE, ms=7, label="spin-down limit")
+        beaten = known & (limit < spin_down)
+        ax.vlines(freq[beaten], limit[beaten], spin_down[beaten], color=ORANGE, lw=0.8)
+    ax.set_yscale("log")
+    ax.set_xlabel("frequency (Hz)")
+    ax.set_ylabel("strain amplitude $h_0$")
+    _plain_numbers(ax)
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
 def plot_loudest(ax: Axes, table: AnyTable) -> Axes:
     """Draw the loudest 2F of each sub-band of a search, with its threshold if it had one.
 

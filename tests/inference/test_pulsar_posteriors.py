@@ -111,6 +111,22 @@ def test_priors_by_name(sfts, pulsars):
     assert float(own.table["h0_limit"][0]) == pytest.approx(0.6745e-26, rel=0.02)
 
 
+def test_the_picture_has_limits_and_expectations(found, sfts):
+    from matplotlib.figure import Figure
+
+    from jfstat import plots
+
+    table = found[1].table
+    ax = plots.plot_limits(Figure().subplots(), table, psd=jfstat.psd(sfts[1]))
+    expected, limit, spin_down = ax.lines
+    assert limit.get_ydata()[0] == table["h0_limit"][0]
+    assert spin_down.get_ydata()[0] == table["h0_spin_down"][0]
+    # two detectors of a floor of 4e-24 for two days
+    np.testing.assert_allclose(np.median(expected.get_ydata()), 10.8 * NOISE / np.sqrt(2 * 2 * 86400), rtol=0.05)
+    with pytest.raises(ValueError, match="no column h0_limit"):
+        plots.plot_limits(Figure().subplots(), table["freq",])
+
+
 def test_mistakes_are_said(sfts, pulsars):
     with pytest.raises(ValueError, match="prior names J1, which is none of the pulsars: "):
         jfstat.pulsar_posteriors(sfts[0], pulsars[0], {"J1": jfstat.AmplitudePrior()})
