@@ -101,13 +101,21 @@ COLUMNS = {
         Column("n_twoF", "Number of values of 2F from which the row was chosen."),
     ),
     "`pulsar_posteriors`": (
-        Column("log_bstat", "Natural logarithm of the Bayes factor of a signal against noise."),
+        Column("log_bstat", "Natural logarithm of the Bayes factor of a signal; up to a constant if h0 has no prior."),
         Column("h0_limit", "Upper limit of h0 with the credibility `meta['credibility']`.", digits=AMPLITUDE),
-        Column("h0_low", "Lower end of the credible interval of h0 of this credibility.", digits=AMPLITUDE),
+        Column(
+            "h0_low",
+            "Lower end of the equal-tailed interval of h0; above 0 in noise too.",
+            digits=AMPLITUDE,
+        ),
         Column("h0_high", "Upper end of this interval.", digits=AMPLITUDE),
         Column("distance", "Distance by which strains become ellipticities; NaN if unknown.", "kpc", stale=False),
         Column("ellipticity_limit", "Upper limit of the ellipticity; NaN without a distance.", digits=AMPLITUDE),
-        Column("h0_spin_down", "Spin-down limit of h0; NaN without a distance or spin-down.", digits=AMPLITUDE),
+        Column(
+            "h0_spin_down",
+            "Spin-down limit of h0, without the part of proper motion; or NaN.",
+            digits=AMPLITUDE,
+        ),
         Column("spin_down_ratio", "Upper limit of h0 over the spin-down limit.", digits=AMPLITUDE),
     ),
     "`search`": (

@@ -31,7 +31,7 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
         If it has segments or is a stack.
     """
     if or_narrow and isinstance(data, NarrowData):
-        if data.observation.shape:
+        if data.observation.shape and not (or_segments and data.n_segments is not None):
             raise ValueError("data are a stack of narrow data, but one is wanted: use jax.vmap(function, (0, 0)).")
         return
     if not isinstance(data, FstatData):

@@ -16,8 +16,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.bstat import ABOVE, BELOW, AtOrientation, at_orientation, log_over_h0, unit_of_h0
-from jfstat.inference.distributions import Distribution, HalfNormal
+from jfstat.inference.bstat import AtOrientation, at_orientation, edge_of, log_over_h0, range_of_h0, unit_of_h0
+from jfstat.inference.distributions import Distribution
 from jfstat.inference.orientations import orientations
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
@@ -44,7 +44,7 @@ PHASE_SIGMAS = 8.0
 """Range of phi0 that counts around its best value, in standard deviations."""
 SAMPLES = 4096
 """Number of samples by default."""
-MOST_SAMPLES = 10**7
+MOST_SAMPLES = 10**5
 
 
 @jax.tree_util.register_dataclass
@@ -71,23 +71,33 @@ class AmplitudePosterior(Displayed):
     density: jax.Array
 
     def h0_quantile(self, p: ArrayLike) -> jax.Array:
-        """Return the h0 below which the signal's lies with given probabilities, (...) float64; traceable."""
+        """Return the h0 below which the signal's lies with given probabilities, (...) float64; traceable.
+
+        Raises
+        ------
+        ValueError
+            If this is a stack of posteriors, as are those of `h0_limit` and `h0_interval`.
+        """
+        if jnp.ndim(self.h0) != 1:
+            raise ValueError("the posterior is a stack of several: use jax.vmap(lambda x: x.h0_limit())(posteriors).")
         steps = 0.5 * (self.density[1:] + self.density[:-1]) * jnp.diff(self.h0)
         below = jnp.concatenate([jnp.zeros(1), jnp.cumsum(steps)])
         return jnp.interp(jnp.asarray(p, jnp.float64), below / below[-1], self.h0)
 
-    def h0_limit(self, confidence: float = 0.95) -> jax.Array:
+    def h0_limit(self, credibility: float = 0.95) -> jax.Array:
         """Return the upper limit of h0: the signal is weaker with this probability, () float64.
 
         Raises
         ------
         ValueError
-            If `confidence` is no probability.
+            If `credibility` is no probability.
         """
-        return self.h0_quantile(probability(confidence, "confidence", "give one such as 0.95"))
+        return self.h0_quantile(probability(credibility, "credibility", "give one such as 0.95"))
 
     def h0_interval(self, credibility: float = 0.95) -> jax.Array:
-        """Return the credible interval of h0 that leaves out as much on either side, (2,) float64.
+        """Return the equal-tailed credible interval of h0, (2,) float64.
+
+        It leaves out as much probability on either side, so its lower end is above zero even without a signal.
 
         Raises
         ------
@@ -110,9 +120,10 @@ def amplitude_posterior(
     """Compute the posterior distribution of h0, cosi, psi and phi0 of a signal at one template.
 
     The Doppler parameters are taken as known, as for a pulsar whose phase is followed by radio telescopes (Dupuis &
-    Woan 2005, Phys. Rev. D 72, 102002; Pitkin, Isi, Veitch & Woan 2017, arXiv:1705.08978), in Gaussian noise of known
-    floor. There is no chain that must converge: the density of h0 is an integral by quadrature, as in `log_bstat`, and
-    the samples are independent draws.
+    Woan 2005, Phys. Rev. D 72, 102002; Pitkin, Isi, Veitch & Woan 2017, arXiv:1705.08978). Noise is Gaussian with the
+    floor of the data; in these papers the floor is unknown and integrated over. With segments, the signal has one phase
+    in all of them. There is no chain that must converge: the density of h0 is an integral by quadrature, as in
+    `log_bstat`, and the samples are independent draws.
 
     Pure; works under jit and vmap, over data of pulsars too.
 
@@ -211,26 +222,25 @@ def _log_prior(prior: Distribution | None, unit: jax.Array, h0: jax.Array) -> ja
 
 
 def _bounds(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the least and the largest h0 at orientations that count; others have none."""
-    q = own.q + prior.sigma**-2 if isinstance(prior, HalfNormal) else own.q
-    low = jnp.maximum(own.z / q - BELOW / jnp.sqrt(q), 0.0)
-    high = own.z / q + ABOVE / jnp.sqrt(q)
-    low, high = jnp.min(jnp.where(counts, low, jnp.inf)), jnp.max(jnp.where(counts, high, 0.0))
-    if prior is None:
-        return low, high
-    # a prior that excludes the best h0 leaves its own range
-    beyond = low >= prior.high
-    return jnp.where(beyond, prior.low, jnp.maximum(low, prior.low)), jnp.clip(high, prior.low, prior.high)
+    """Return the least and the largest h0 at the orientations that count, () float64 each."""
+    first, last = range_of_h0(prior, own.z, own.q)
+    # a range that begins within the width of the likelihood begins at the prior's end
+    near = first * jnp.sqrt(own.q) < 1
+    first = jnp.where(near, 0.0 if prior is None else prior.low, first)
+    return jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0))
 
 
 def _grid(prior: Distribution | None, low: jax.Array, high: jax.Array, n: int) -> jax.Array:
-    """Return strain amplitudes between two, in order: n equally spaced ones, and n that are spaced as the prior is."""
+    """Return strain amplitudes between two, in order: n equally spaced ones, n that are spaced as the prior is, and n
+    where the prior falls if it does so within."""
     fraction = jnp.linspace(0.0, 1.0, n)
-    even = low + fraction * (high - low)
-    if prior is None:
-        return even
-    first, last = prior.cdf(low), prior.cdf(high)
-    return jnp.sort(jnp.concatenate([even, jnp.clip(prior.quantile(first + fraction * (last - first)), low, high)]))
+    parts = [low + fraction * (high - low)]
+    if prior is not None:
+        first, last = prior.cdf(low), prior.cdf(high)
+        parts.append(prior.quantile(first + fraction * (last - first)))
+    if edge := edge_of(prior):
+        parts.append(edge[0] + fraction * (edge[1] - edge[0]))
+    return jnp.sort(jnp.clip(jnp.concatenate(parts), low, high))
 
 
 def _resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,8 @@ import numpy as np
 
 from jfstat.display import Displayed
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
-from jfstat.maths.arrays import is_traced
+from jfstat.maths.arrays import is_traced, module_for
+from jfstat.maths.pytrees import registered, set_fields
 from jfstat.signal.templates import Amplitude
 from jfstat.statistic.amplitude import amplitude_of
 from jfstat.validation import NumberLike, as_float64, shown
@@ -20,7 +21,7 @@ OF_H0 = (Uniform, HalfNormal, LogUniform, FermiDirac)
 OF_ORIENTATION = (Normal, Uniform)
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class AmplitudePrior(Displayed):
     """A prior distribution of h0, cosi and psi; the initial phase phi0 is always uniform, and all are independent.
@@ -30,7 +31,8 @@ class AmplitudePrior(Displayed):
     h0 : Uniform, HalfNormal, LogUniform or FermiDirac, optional
         Distribution of the strain amplitude. By default all h0 have the same density, without end: such a prior has no
         norm, and its density is set to 1 per sqrt(S/T), with the noise's spectral density S and the total time T of
-        the SFTs of all detectors. Bayes factors then rank templates of one data set but are not odds.
+        the SFTs of all detectors. Bayes factors then rank templates of one data set but are not odds, and do not
+        compare windows of `windowed` data, whose T are different.
     cosi : float, Normal or Uniform, optional
         Cosine of the inclination: a known value, or a distribution, which is cut at -1 and 1. By default
         orientations are isotropic, and cosi is uniform.
@@ -70,9 +72,7 @@ class AmplitudePrior(Displayed):
             raise TypeError(f"h0 must be a distribution, one of jfstat's {known}, not {shown(h0)}: make one.")
         if isinstance(h0, Uniform) and not is_traced(h0.minimum) and np.any(np.asarray(h0.minimum) < 0):
             raise ValueError("h0 must not be negative: give a Uniform distribution from 0 on.")
-        fields: dict[str, Any] = {"h0": h0, "cosi": _checked(cosi, "cosi", 1.0), "psi": _checked(psi, "psi", np.inf)}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, h0=h0, cosi=_checked(cosi, "cosi", 1.0), psi=_checked(psi, "psi", np.inf))
 
     def sample(self, key: jax.Array, n: int) -> Amplitude:
         """Draw the amplitudes of n signals.
@@ -124,7 +124,7 @@ class AmplitudePrior(Displayed):
         for prior, x, width in ((self.cosi, amplitude.cosi, 2.0), (self.psi, amplitude.psi, 0.5 * np.pi)):
             if prior is None:
                 total = total + jnp.where(jnp.abs(x) <= 0.5 * width, -np.log(width), -jnp.inf)
-            elif not isinstance(prior, jax.Array):
+            elif is_distribution(prior):
                 total = total + prior.log_prob(x)
         inside = (amplitude.phi0 >= 0) & (amplitude.phi0 <= 2 * np.pi)
         return total + jnp.where(inside, -np.log(2 * np.pi), -jnp.inf)
@@ -138,7 +138,12 @@ class AmplitudePrior(Displayed):
 def _quantile(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> jax.Array:
     if prior is None:
         return width * (u - 0.5)
-    return jnp.broadcast_to(prior, u.shape) if isinstance(prior, jax.Array) else prior.quantile(u)
+    return prior.quantile(u) if is_distribution(prior) else jnp.broadcast_to(jnp.asarray(prior), u.shape)
+
+
+def is_distribution(x: object) -> TypeGuard[Distribution]:
+    """Return whether the prior of an orientation's parameter is a distribution, not a known value."""
+    return hasattr(x, "log_prob")
 
 
 def _checked(x: object, name: str, most: float) -> Any:
@@ -146,8 +151,9 @@ def _checked(x: object, name: str, most: float) -> Any:
     if x is None:
         return None
     if isinstance(x, OF_ORIENTATION):
-        low, high = jnp.maximum(x.low, -most), jnp.minimum(x.high, most)
-        if not is_traced(low) and not is_traced(high) and not float(low) < float(high):
+        numbers = module_for(x.low, x.high)
+        low, high = numbers.maximum(x.low, -most), numbers.minimum(x.high, most)
+        if not is_traced(low) and not is_traced(high) and not np.all(np.asarray(low) < np.asarray(high)):
             raise ValueError(f"{name} has a prior that no signal can have: it lies between -{most:g} and {most:g}.")
         return Normal(x.mu, x.sigma, low, high) if isinstance(x, Normal) else Uniform(low, high)
     if hasattr(x, "log_prob"):

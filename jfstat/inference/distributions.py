@@ -1,4 +1,4 @@
-"""Define distributions of a number, as priors: what users of Bilby and cwinpy know by the same names.
+"""Define distributions of a number, as priors.
 
 Each is a pytree of its parameters and has a logarithm of its density, its cumulative distribution and the inverse of
 it, all traceable, and `low` and `high`, the ends of its range.
@@ -17,19 +17,23 @@ from jax.scipy.stats import norm
 
 from jfstat.display import Displayed
 from jfstat.maths.arrays import is_traced
+from jfstat.maths.pytrees import registered, set_fields
 from jfstat.validation import NumberLike, as_float64, require, shown
+
+LEAST_LEFT = 1e-9
+"""Least part of a normal distribution that may be left when it is cut."""
 
 
 class Distribution(Protocol):
     """A distribution of one number."""
 
     @property
-    def low(self) -> jax.Array:
+    def low(self) -> jax.Array | float:
         """Least value, () float64; it may be -inf."""
         ...
 
     @property
-    def high(self) -> jax.Array:
+    def high(self) -> jax.Array | float:
         """Largest value, () float64; it may be inf."""
         ...
 
@@ -50,9 +54,14 @@ def _within(distribution: Distribution, x: jax.Array, log_density: jax.Array) ->
     return jnp.where((x >= distribution.low) & (x <= distribution.high), log_density, -jnp.inf)
 
 
-def _set(self: object, **fields: object) -> None:
-    for name, value in fields.items():
-        object.__setattr__(self, name, value)
+def _number(x: object, name: str, unit: str = "") -> jax.Array:
+    """Return one number of a distribution, () float64; raise a ValueError for anything else."""
+    value = as_float64(x, name, unit)
+    if value.ndim:
+        raise ValueError(f"{name} must be one number, not {shown(x)}: use jax.vmap for stacks of distributions.")
+    if not is_traced(value) and np.isnan(float(value)):
+        raise ValueError(f"{name} must be a number, not NaN: correct it.")
+    return value
 
 
 def _ordered(low: jax.Array, high: jax.Array, kind: str) -> None:
@@ -70,7 +79,7 @@ def _positive(x: jax.Array, name: str) -> None:
     require(x, name, lambda v: (v > 0) & (v < np.inf), "positive", "it is a width")
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Uniform(Displayed):
     """All values between two numbers are equally probable.
@@ -89,7 +98,7 @@ class Uniform(Displayed):
     maximum: jax.Array
 
     def __init__(self, minimum: NumberLike, maximum: NumberLike):
-        _set(self, minimum=as_float64(minimum, "minimum"), maximum=as_float64(maximum, "maximum"))
+        set_fields(self, minimum=_number(minimum, "minimum"), maximum=_number(maximum, "maximum"))
         _ordered(self.minimum, self.maximum, "Uniform")
 
     @property
@@ -110,7 +119,7 @@ class Uniform(Displayed):
         return self.minimum + p * (self.maximum - self.minimum)
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class LogUniform(Displayed):
     """The logarithm of a positive number is uniform between two ends: its density is proportional to 1/x.
@@ -130,7 +139,7 @@ class LogUniform(Displayed):
     maximum: jax.Array
 
     def __init__(self, minimum: NumberLike, maximum: NumberLike):
-        _set(self, minimum=as_float64(minimum, "minimum"), maximum=as_float64(maximum, "maximum"))
+        set_fields(self, minimum=_number(minimum, "minimum"), maximum=_number(maximum, "maximum"))
         require(self.minimum, "minimum", lambda v: v > 0, "positive", "the logarithm is uniform")
         _ordered(self.minimum, self.maximum, "LogUniform")
 
@@ -154,7 +163,7 @@ class LogUniform(Displayed):
         return self.minimum * jnp.exp(p * jnp.log(self.maximum / self.minimum))
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class HalfNormal(Displayed):
     """The upper half of a normal distribution around zero, doubled.
@@ -173,7 +182,7 @@ class HalfNormal(Displayed):
     sigma: jax.Array
 
     def __init__(self, sigma: NumberLike):
-        _set(self, sigma=as_float64(sigma, "sigma"))
+        set_fields(self, sigma=_number(sigma, "sigma"))
         _positive(self.sigma, "sigma")
 
     @property
@@ -181,8 +190,8 @@ class HalfNormal(Displayed):
         return jnp.zeros_like(self.sigma)
 
     @property
-    def high(self) -> jax.Array:
-        return jnp.full_like(self.sigma, jnp.inf)
+    def high(self) -> float:
+        return np.inf
 
     def log_prob(self, x: jax.Array) -> jax.Array:
         return _within(self, x, norm.logpdf(x, 0.0, self.sigma) + jnp.log(2.0))
@@ -194,7 +203,7 @@ class HalfNormal(Displayed):
         return -self.sigma * ndtri(0.5 * (1 - p))
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Normal(Displayed):
     """A normal distribution, cut at a least and a largest value if these are given.
@@ -220,12 +229,15 @@ class Normal(Displayed):
     maximum: jax.Array
 
     def __init__(self, mu: NumberLike, sigma: NumberLike, minimum: NumberLike = -np.inf, maximum: NumberLike = np.inf):
-        ends = {"minimum": jnp.asarray(minimum, jnp.float64), "maximum": jnp.asarray(maximum, jnp.float64)}
-        _set(self, mu=as_float64(mu, "mu"), sigma=as_float64(sigma, "sigma"), **ends)
+        ends = {"minimum": _number(minimum, "minimum"), "maximum": _number(maximum, "maximum")}
+        set_fields(self, mu=_number(mu, "mu"), sigma=_number(sigma, "sigma"), **ends)
         _positive(self.sigma, "sigma")
-        traced = any(is_traced(x) for x in ends.values())
-        if not traced and not np.all(np.asarray(self.minimum) < np.asarray(self.maximum)):
+        if any(is_traced(x) for x in (self.mu, self.sigma, self.minimum, self.maximum)):
+            return
+        if not np.all(np.asarray(self.minimum) < np.asarray(self.maximum)):
             raise ValueError("minimum of Normal must be less than its maximum: give them in order.")
+        if np.any(np.abs(np.asarray(self._below(self.maximum) - self._below(self.minimum))) < LEAST_LEFT):
+            raise ValueError("Normal holds next to nothing between minimum and maximum: give another mu or sigma.")
 
     @property
     def low(self) -> jax.Array:
@@ -236,29 +248,37 @@ class Normal(Displayed):
         return self.maximum
 
     @property
-    def _ends(self) -> tuple[jax.Array, jax.Array]:
-        """Cumulative probabilities of the ends."""
-        return ndtr((self.minimum - self.mu) / self.sigma), ndtr((self.maximum - self.mu) / self.sigma)
+    def _side(self) -> jax.Array:
+        """-1 if the range lies above the mean, else 1: the tail whose small probabilities are exact lies below."""
+        return jnp.where(self.minimum > self.mu, -1.0, 1.0)
+
+    def _below(self, x: jax.Array) -> jax.Array:
+        """Return the probability, before the cut, on the exact side of values."""
+        far = jnp.isinf(x)  # whose quotient has no derivative
+        distance = self._side * (jnp.where(far, 0.0, x) - self.mu) / self.sigma
+        return jnp.where(far, 0.5 + 0.5 * self._side * jnp.sign(x), ndtr(distance))
 
     def log_prob(self, x: jax.Array) -> jax.Array:
-        low, high = self._ends
-        return _within(self, x, norm.logpdf(x, self.mu, self.sigma) - jnp.log(high - low))
+        inside = jnp.abs(self._below(self.maximum) - self._below(self.minimum))
+        return _within(self, x, norm.logpdf(x, self.mu, self.sigma) - jnp.log(inside))
 
     def cdf(self, x: jax.Array) -> jax.Array:
-        low, high = self._ends
-        return jnp.clip((ndtr((x - self.mu) / self.sigma) - low) / (high - low), 0.0, 1.0)
+        low, high = self._below(self.minimum), self._below(self.maximum)
+        return jnp.clip((self._below(x) - low) / (high - low), 0.0, 1.0)
 
     def quantile(self, p: jax.Array) -> jax.Array:
-        low, high = self._ends
-        return jnp.clip(self.mu + self.sigma * ndtri(low + p * (high - low)), self.minimum, self.maximum)
+        low, high = self._below(self.minimum), self._below(self.maximum)
+        values = self.mu + self._side * self.sigma * ndtri(low + p * (high - low))
+        return jnp.clip(values, self.minimum, self.maximum)
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class FermiDirac(Displayed):
     """Uniform from zero, with a smooth fall around a largest value: the density is ~ 1/(exp((x - mu)/sigma) + 1).
 
-    Pitkin, Isi, Veitch & Woan 2017 (arXiv:1705.08978, section 2.3.5) use it for h0, and Bilby has it by this name.
+    Pitkin, Isi, Veitch & Woan 2017 (arXiv:1705.08978) use it for h0, and Bilby has it by this name. Its arguments are
+    given by their names, since their order is another one there.
 
     Parameters
     ----------
@@ -276,8 +296,8 @@ class FermiDirac(Displayed):
     mu: jax.Array
     sigma: jax.Array
 
-    def __init__(self, mu: NumberLike, sigma: NumberLike):
-        _set(self, mu=as_float64(mu, "mu"), sigma=as_float64(sigma, "sigma"))
+    def __init__(self, *, mu: NumberLike, sigma: NumberLike):
+        set_fields(self, mu=_number(mu, "mu"), sigma=_number(sigma, "sigma"))
         _positive(self.mu, "mu")
         _positive(self.sigma, "sigma")
 
@@ -286,8 +306,8 @@ class FermiDirac(Displayed):
         return jnp.zeros_like(self.mu)
 
     @property
-    def high(self) -> jax.Array:
-        return jnp.full_like(self.mu, jnp.inf)
+    def high(self) -> float:
+        return np.inf
 
     @property
     def _norm(self) -> jax.Array:
@@ -307,7 +327,7 @@ class FermiDirac(Displayed):
         return self.mu - self.sigma * (above + jnp.log(-jnp.expm1(-above)))
 
 
-@jax.tree_util.register_dataclass
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Cosine(Displayed):
     """A declination whose positions are uniform on the sphere: the density is proportional to its cosine.
@@ -327,7 +347,7 @@ class Cosine(Displayed):
     maximum: jax.Array
 
     def __init__(self, minimum: NumberLike = -np.pi / 2, maximum: NumberLike = np.pi / 2):
-        _set(self, minimum=as_float64(minimum, "minimum", "rad"), maximum=as_float64(maximum, "maximum", "rad"))
+        set_fields(self, minimum=_number(minimum, "minimum", "rad"), maximum=_number(maximum, "maximum", "rad"))
         for name in ("minimum", "maximum"):
             value = getattr(self, name)
             require(value, name, lambda v: abs(v) <= np.pi / 2, "between -pi/2 and pi/2", "give a declination in rad")

@@ -15,7 +15,7 @@ from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed, Facts
-from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.amplitudeprior import AmplitudePrior, is_distribution
 from jfstat.inference.bstat import log_bstat_of, unit_of_h0
 from jfstat.inference.distributions import KINDS, Distribution
 from jfstat.maths.arrays import any_traced
@@ -29,6 +29,8 @@ from jfstat.validation import as_float64, shown
 
 EDGE = 1e-4
 """Probability beyond which a prior may lie outside of what the data hold."""
+BETWEEN = (1e-300, 1 - 1e-16)
+"""Least and largest probability at which quantiles are taken: those at 0 and 1 may be infinite."""
 
 
 @jax.tree_util.register_dataclass
@@ -68,18 +70,11 @@ class Model(Displayed):
 
     def prior_transform(self, u: jax.Array) -> jax.Array:
         """Return the parameters at which the cumulative priors have given values between 0 and 1, (p,) float64."""
-        u = as_float64(u, "u")
-        doppler = [prior.quantile(u[i]) for i, prior in enumerate(self._ordered)]
-        if self.marginalised:
-            return jnp.stack(doppler)
-        amplitudes = self.amplitude.quantiles(u[len(doppler) :])
-        return jnp.stack([*doppler, *(getattr(amplitudes, name) for name in AMPLITUDE_FIELDS)])
+        return _prior_transform(self, self._vector(u, "u"))
 
     def log_prior(self, x: jax.Array) -> jax.Array:
         """Return the logarithm of the prior density, () float64; -inf outside the priors' ranges."""
-        x = as_float64(x, "x")
-        total = sum((prior.log_prob(x[i]) for i, prior in enumerate(self._ordered)), jnp.float64(0.0))
-        return total if self.marginalised else total + self.amplitude.log_prob(self._amplitude(x))
+        return _log_prior(self, self._vector(x, "x"))
 
     def log_likelihood(self, x: jax.Array) -> jax.Array:
         """Return the logarithm of the likelihood ratio of a signal against noise, () float64.
@@ -87,17 +82,7 @@ class Model(Displayed):
         It is `log_bstat`, or `log_likelihood` where the amplitudes are parameters; -inf, with zero gradient, for
         templates that do not fit the data.
         """
-        x = as_float64(x, "x")
-        point = self.point(x)
-        inside = self.data.fits(point)
-        # otherwise NaN outside would spread to gradients
-        safe = jax.tree.map(lambda a, b: jnp.where(inside, a, b), point, self.centre)
-        likelihood = total_likelihood(self.data, safe)
-        if self.marginalised:
-            value = log_bstat_of(likelihood, self.amplitude, unit_of_h0(self.data))
-        else:
-            value = likelihood.at(self._amplitude(x).canonical)
-        return jnp.where(inside, value, -jnp.inf)
+        return _log_likelihood(self, self._vector(x, "x"))
 
     def log_posterior(self, x: jax.Array) -> jax.Array:
         """Return log prior plus log likelihood, () float64: its integral is the Bayes factor of a signal."""
@@ -105,21 +90,39 @@ class Model(Displayed):
 
     def from_normal(self, z: jax.Array) -> jax.Array:
         """Return the parameters for numbers whose prior is a standard normal distribution, (p,) float64."""
-        return self.prior_transform(ndtr(as_float64(z, "z")))
+        return _from_normal(self, self._vector(z, "z"))
 
     def log_density_normal(self, z: jax.Array) -> jax.Array:
         """Return the log-posterior of numbers whose prior is a standard normal distribution, () float64.
 
         ``from_normal(z)`` are the parameters, whose own prior is thus taken into account, for samplers such as NUTS.
         """
-        z = as_float64(z, "z")
-        log_prior = -0.5 * jnp.sum(z * z) - 0.5 * len(self.names) * np.log(2 * np.pi)
-        return log_prior + self.log_likelihood(self.from_normal(z))
+        return _log_density_normal(self, self._vector(z, "z"))
+
+    def _vector(self, x: object, name: str) -> jax.Array:
+        """Return the values of all parameters, (p,) float64; raise a ValueError for another shape."""
+        values = as_float64(x, name)
+        if values.shape != (len(self.names),):
+            wanted = f"{len(self.names)} values are wanted, of {', '.join(self.names)}"
+            raise ValueError(f"{name} has shape {values.shape}, but {wanted}: use jax.vmap for stacks.")
+        return values
 
     def point(self, x: jax.Array) -> Doppler:
-        """Return the template with the given parameters."""
+        """Return the template with given parameters."""
         names = tuple(self._dopplers)
-        return replaced(self.centre, names, as_float64(x, "x")[: len(names)]) if names else self.centre
+        return replaced(self.centre, names, self._vector(x, "x")[: len(names)]) if names else self.centre
+
+    def amplitudes(self, x: jax.Array) -> Amplitude:
+        """Return the amplitudes among given parameters.
+
+        Raises
+        ------
+        ValueError
+            If they are integrated over.
+        """
+        if self.marginalised:
+            raise ValueError("the amplitudes are integrated over: jfstat.amplitude_posterior gives them at a template.")
+        return self._amplitude(self._vector(x, "x"))
 
     def _amplitude(self, x: jax.Array) -> Amplitude:
         return amplitude_of(*x[len(self.priors) :])
@@ -131,6 +134,46 @@ class Model(Displayed):
     @property
     def _ordered(self) -> list[Distribution]:
         return [self.priors[name] for name in self._dopplers]
+
+
+@jax.jit
+def _prior_transform(model: Model, u: jax.Array) -> jax.Array:
+    doppler = [prior.quantile(u[i]) for i, prior in enumerate(model._ordered)]
+    if model.marginalised:
+        return jnp.stack(doppler)
+    amplitudes = model.amplitude.quantiles(u[len(doppler) :])
+    return jnp.stack([*doppler, *(getattr(amplitudes, name) for name in AMPLITUDE_FIELDS)])
+
+
+@jax.jit
+def _log_prior(model: Model, x: jax.Array) -> jax.Array:
+    total = sum((prior.log_prob(x[i]) for i, prior in enumerate(model._ordered)), jnp.float64(0.0))
+    return total if model.marginalised else total + model.amplitude.log_prob(model._amplitude(x))
+
+
+@jax.jit
+def _log_likelihood(model: Model, x: jax.Array) -> jax.Array:
+    point = model.point(x)
+    inside = model.data.fits(point)
+    # otherwise NaN outside would spread to gradients
+    safe = jax.tree.map(lambda a, b: jnp.where(inside, a, b), point, model.centre)
+    likelihood = total_likelihood(model.data, safe)
+    if model.marginalised:
+        value = log_bstat_of(likelihood, model.amplitude, unit_of_h0(model.data))
+    else:
+        value = likelihood.at(model._amplitude(x).canonical)
+    return jnp.where(inside, value, -jnp.inf)
+
+
+@jax.jit
+def _from_normal(model: Model, z: jax.Array) -> jax.Array:
+    return _prior_transform(model, jnp.clip(ndtr(z), *BETWEEN))
+
+
+@jax.jit
+def _log_density_normal(model: Model, z: jax.Array) -> jax.Array:
+    log_prior = -0.5 * jnp.sum(z * z) - 0.5 * len(model.names) * np.log(2 * np.pi)
+    return log_prior + _log_likelihood(model, _from_normal(model, z))
 
 
 @public(point=template, amplitude=kinds.instance(AmplitudePrior, or_none=True), marginalised=kinds.flag)
@@ -147,7 +190,7 @@ def model(
     Parameters
     ----------
     data : FstatData or NarrowData
-        Data of the band; narrow data are faster, but must reach as far as the priors do.
+        Data of the band, without segments; narrow data are faster, but must reach as far as the priors do.
     point : Doppler or Row
         Template with the values of all parameters that have no prior.
     priors : mapping of names to distributions
@@ -170,8 +213,8 @@ def model(
     TypeError
         If an argument is of another kind.
     ValueError
-        If a name is unknown, a template within the priors does not fit the data, there are no parameters, or the data's
-        noise floor is not known.
+        If a name is unknown, there are no parameters, the data's noise floor is not known, or a template does not fit
+        the data at an end of a prior, the other parameters in the middle of theirs. Further out the likelihood is zero.
 
     Examples
     --------
@@ -199,7 +242,8 @@ def model(
         chosen.require_norm()
     if not names and marginalised:
         raise ValueError("priors is empty and the amplitudes are marginalised: no parameter is left.")
-    known = [name for name in ("cosi", "psi") if isinstance(getattr(chosen, name), jax.Array)]
+    orientation = {"cosi": chosen.cosi, "psi": chosen.psi}
+    known = [name for name, x in orientation.items() if x is not None and not is_distribution(x)]
     if known and not marginalised:
         raise ValueError(f"amplitude has a known {known[0]}, so the amplitudes must be marginalised: or give a Normal.")
     own = {name: priors[name] for name in names}

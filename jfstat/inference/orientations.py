@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.amplitudeprior import AmplitudePrior, is_distribution
 from jfstat.inference.distributions import Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
@@ -47,6 +47,10 @@ SIGMAS = 6.0
 """Range of normal priors that counts, in standard deviations."""
 LEAST_EIGENVALUE = 1e-12
 """Least eigenvalue of a Fisher matrix, over its largest: smaller ones, of polarisations not seen, are replaced."""
+LEAST_FISHER = 1e-100
+"""Least eigenvalue that a Fisher matrix is taken to have; those of data are some 1e45."""
+NOWHERE = -1e300
+"""Where radii around the peak begin to shrink exponentially: they do not."""
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -157,23 +161,27 @@ class OnGrid(NamedTuple):
 
     @property
     def nodes(self) -> Orientations:
-        """The orientations of the sum, (GRID * GRID,)."""
-        nodes = jnp.asarray(_legendre()[0])
-        u, v = jnp.meshgrid(nodes, nodes, indexing="ij")
-        return self._at(u.reshape(-1), v.reshape(-1), *self._shares())
+        """The orientations of the sum, (n,): GRID values of each parameter, or the known one."""
+        (u, share_u), (v, share_v) = (_legendre(self._count(x)) for x in (self.prior.cosi, self.prior.psi))
+        grid = np.meshgrid(u, v, indexing="ij"), np.meshgrid(np.log(share_u), np.log(share_v), indexing="ij")
+        return self._at(*(jnp.asarray(x.reshape(-1)) for pair in grid for x in pair))
 
     def near(self, key: jax.Array, indices: jax.Array) -> Orientations:
         """Return random orientations in the cells of given nodes, with the weight of a cell of the density there."""
-        edges = jnp.asarray(np.append(0.0, np.cumsum(_legendre()[1])))
-        own = jnp.stack([indices // GRID, indices % GRID])
-        u, v = edges[own] + jax.random.uniform(key, own.shape, jnp.float64) * (edges[own + 1] - edges[own])
-        share_u, share_v = self._shares()
-        return self._at(u, v, share_u[indices], share_v[indices])
+        count = self._count(self.prior.psi)
+        own = indices // count, indices % count
+        random = jax.random.uniform(key, (2, *indices.shape), jnp.float64)
+        parts = []
+        for prior, index, u in zip((self.prior.cosi, self.prior.psi), own, random, strict=True):
+            edges = jnp.asarray(np.append(0.0, np.cumsum(_legendre(self._count(prior))[1])))
+            parts.append((edges[index] + u * (edges[index + 1] - edges[index]), edges[index + 1] - edges[index]))
+        (u, share_u), (v, share_v) = parts
+        return self._at(u, v, jnp.log(share_u), jnp.log(share_v))
 
-    def _shares(self) -> tuple[jax.Array, jax.Array]:
-        shares = jnp.log(jnp.asarray(_legendre()[1]))
-        cosi, psi = jnp.meshgrid(shares, shares, indexing="ij")
-        return cosi.reshape(-1), psi.reshape(-1)
+    @staticmethod
+    def _count(prior: object) -> int:
+        """Return the number of values of a parameter: one if it is known."""
+        return GRID if prior is None or is_distribution(prior) else 1
 
     def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
         """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
@@ -182,9 +190,9 @@ class OnGrid(NamedTuple):
         return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
 
 
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes of Gauss and Legendre between 0 and 1 and their weights, (GRID,) each."""
-    nodes, weights = np.polynomial.legendre.leggauss(GRID)
+def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes of Gauss and Legendre between 0 and 1 and their weights, (n,) each."""
+    nodes, weights = np.polynomial.legendre.leggauss(n)
     return 0.5 * (nodes + 1), 0.5 * weights
 
 
@@ -195,12 +203,13 @@ def _between(prior: Distribution | jax.Array | None, u: jax.Array, width: float)
     """
     if prior is None:
         return width * (u - 0.5), jnp.zeros_like(u)
-    if isinstance(prior, jax.Array):
-        return jnp.broadcast_to(prior, u.shape), jnp.zeros_like(u)
+    if not is_distribution(prior):
+        return jnp.broadcast_to(jnp.asarray(prior), u.shape), jnp.zeros_like(u)
     low, high = prior.low, prior.high
     if isinstance(prior, Normal):
-        low = jnp.maximum(low, prior.mu - SIGMAS * prior.sigma)
-        high = jnp.minimum(high, prior.mu + SIGMAS * prior.sigma)
+        nearest = jnp.clip(prior.mu, low, high)
+        low = jnp.maximum(low, nearest - SIGMAS * prior.sigma)
+        high = jnp.minimum(high, nearest + SIGMAS * prior.sigma)
     values = low + u * (high - low)
     return values, prior.log_prob(values) + jnp.log(high - low)
 
@@ -218,7 +227,7 @@ def orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> OnSp
 def _on_sphere(likelihood: AmplitudeLikelihood) -> OnSphere:
     """Return orientations for an isotropic prior."""
     values, vectors = _eigen(likelihood.fisher)
-    first, second = vectors / jnp.sqrt(values)  # from whitened amplitudes to those of a and b
+    first, second = vectors / jnp.sqrt(values)[None]  # from whitened amplitudes to those of a and b
     right, left = 0.5 * jax.lax.complex(first, second), 0.5 * jax.lax.complex(first, -second)
     xa, xb = likelihood.xa, likelihood.xb
     data = jax.lax.complex(first * xa.real + second * xb.real, first * xa.imag + second * xb.imag)
@@ -239,7 +248,7 @@ def _on_sphere(likelihood: AmplitudeLikelihood) -> OnSphere:
         softening=jnp.stack([jnp.exp(log_width) / SOFTENING, jnp.float64(0.0), jnp.float64(0.0)]),
         first=first_x,
         step=(FARTHEST - first_x) / (RADII - 1),
-        bend=jnp.stack([jnp.float64(-jnp.inf), bend, bend]),
+        bend=jnp.stack([jnp.float64(NOWHERE), bend, bend]),
     )
 
 
@@ -249,7 +258,7 @@ def _eigen(fisher: AntennaMatrix) -> tuple[jax.Array, jax.Array]:
     middle, half = 0.5 * (A + B), 0.5 * (A - B)
     angle = 0.5 * jnp.arctan2(C, half)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    large = middle + jnp.hypot(half, C)
+    large = jnp.maximum(middle + jnp.hypot(half, C), LEAST_FISHER)  # zero without data
     small = jnp.maximum((A * B - C * C) / large, LEAST_EIGENVALUE * large)
     return jnp.stack([large, small]), jnp.stack([jnp.stack([cos, -sin]), jnp.stack([sin, cos])])
 

@@ -24,7 +24,7 @@ from jfstat.searching.knownpulsars import PulsarBand, PulsarSearch, check_pulsar
 from jfstat.searching.targeted import narrowed, row_of, stretches_of, table_of
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
-from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC
+from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC, SPEED_OF_LIGHT
 from jfstat.statistic.linerobust import checked_prior
 from jfstat.validation import FrequencyLike, guard_band, probability, shown
 
@@ -76,7 +76,7 @@ def pulsar_posteriors(
         Files are read in parts as needed; `find_sfts` selects SFTs in files.
     pulsars : Pulsar or several
         Pulsars from `read_par` and `read_pulsars`. A pulsar with a glitch during the data gets a row for the SFTs
-        before the glitch and another for those after it, each with a posterior of its own.
+        before the glitch and another for those after it, each with a posterior of its own; they are not combined.
     prior : AmplitudePrior, or mapping of names of pulsars to AmplitudePriors, optional
         By default isotropic orientations and a flat distribution of h0 without end; also for pulsars that the mapping
         does not name.
@@ -90,8 +90,11 @@ def pulsar_posteriors(
     PulsarPosteriors
         Its table has the columns of `search_pulsars` and: ``log_bstat``; ``h0_limit``, ``h0_low`` and ``h0_high``;
         ``distance`` (kpc), from the solution's ``PX`` or, in catalogues, ``DIST``; ``ellipticity_limit``;
-        ``h0_spin_down``, the spin-down limit; and ``spin_down_ratio``, ``h0_limit`` over it. The last three assume a
-        moment of inertia of 1e38 kg m^2, and are NaN without a distance.
+        ``h0_spin_down``, the spin-down limit, of the spin-down without the part that proper motion feigns (Shklovskii
+        1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``, ``h0_limit`` over it. The last three
+        assume a moment of inertia of 1e38 kg m^2, and are NaN without a positive parallax or distance; the last two
+        also for a star that spins up. With the default prior ``log_bstat`` is known up to a constant only: noise alone
+        gives some 1 to 4.
 
     Raises
     ------
@@ -173,7 +176,9 @@ def _add_limits(
     near = parallax > 0
     distance = ASTRONOMICAL_UNIT / (1e3 * PARSEC * np.where(near, parallax, 1.0))
     freq = np.asarray(table["freq"].to_value("Hz"))
-    f1dot = np.asarray(table["f1dot"].to_value("Hz/s"))
+    # a star that moves across the sky seems to slow down (Shklovskii 1970): this part does not count
+    across = np.array([sum(v * v for v in x.motion) for x in pulsars]) * distance * 1e3 * PARSEC / SPEED_OF_LIGHT
+    f1dot = np.asarray(table["f1dot"].to_value("Hz/s")) + freq * across
     spin_down = np.where(near, np.asarray(spin_down_limit(freq, f1dot, distance)), np.nan)
     table["h0_limit"], table["h0_low"], table["h0_high"] = limit, low, high
     import astropy.units as u

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from typing import TYPE_CHECKING, Any, Never
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.display import Displayed, Facts
 from jfstat.maths.arrays import any_traced, broadcast, on_device, stacked_first, stacked_last
+from jfstat.maths.pytrees import registered, set_fields
 from jfstat.signal.columns import (
     AnyTable,
     check_limits,
@@ -56,44 +57,11 @@ if TYPE_CHECKING:
     from astropy.table import Row, Table
     from astropy.time import Time
 
-Class = TypeVar("Class", bound=type)
 SpinsLike = NumberLike | Sequence[FrequencyLike]
 """A frequency and its derivatives: Hz, Hz/s, Hz/s^2, ..., or each a Quantity."""
 
 
-def _register(cls: Class) -> Class:
-    """Register a frozen dataclass as a pytree whose unflattening skips __init__.
-
-    JAX replaces leaves by placeholders, which the checks of users' arguments would refuse. Fields that are not
-    arguments are no part of the tree: transformations leave None there.
-    """
-    static = [f.name for f in dataclasses.fields(cls) if f.metadata.get("static")]
-    dropped = [f.name for f in dataclasses.fields(cls) if not f.init]
-    names = [f.name for f in dataclasses.fields(cls) if f.name not in (*static, *dropped)]
-
-    def flatten_with_keys(x):
-        return [(jax.tree_util.GetAttrKey(n), getattr(x, n)) for n in names], tuple(getattr(x, n) for n in static)
-
-    def flatten(x):
-        return [getattr(x, n) for n in names], tuple(getattr(x, n) for n in static)
-
-    def unflatten(aux, leaves):
-        x = object.__new__(cls)
-        pairs = [*zip(static, aux, strict=True), *zip(names, leaves, strict=True)]
-        for name, value in [*pairs, *((name, None) for name in dropped)]:
-            object.__setattr__(x, name, value)
-        return x
-
-    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    return cls
-
-
-def _set(instance: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)
-
-
-@_register
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Orbit(Displayed, Stackable):
     """A Keplerian orbit of the source about the binary's barycentre.
@@ -151,7 +119,7 @@ class Orbit(Displayed, Stackable):
             as_float64(ecc, "ecc"),
             as_float64(argp, "argp", "rad"),
         ]
-        _set(self, **dict(zip(ORBIT_FIELDS, stacked(values, "an Orbit"), strict=True)))
+        set_fields(self, **dict(zip(ORBIT_FIELDS, stacked(values, "an Orbit"), strict=True)))
         for name in ORBIT_FIELDS:
             require_possible(getattr(self, name), name)
         if not any_traced(self.period, self.asini, self.ecc):
@@ -162,7 +130,7 @@ class Orbit(Displayed, Stackable):
         return scalars_facts(self, ORBIT_FIELDS, "orbits")
 
 
-@_register
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Doppler(Displayed, Stackable):
     """The phase parameters of a template.
@@ -265,7 +233,7 @@ class Doppler(Displayed, Stackable):
         shapes = [alpha.shape, delta.shape, fkdot.shape[:-1], *(x.shape for x in (*times, *orbits))]
         shapes += [] if motion is None else [motion.shape[:-1]]
         shape = _common_shape(shapes, "a Doppler")
-        _set(
+        set_fields(
             self,
             alpha=broadcast(alpha, shape),
             delta=broadcast(delta, shape),
@@ -327,7 +295,7 @@ class Doppler(Displayed, Stackable):
         return template_of_row(one_row(row, "row"), "row", model)
 
 
-@_register
+@registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Amplitude(Displayed, Stackable):
     """The amplitude parameters of a signal.
@@ -367,7 +335,7 @@ class Amplitude(Displayed, Stackable):
             as_float64(phi0, "phi0", "rad"),
         ]
         h0, cosi, psi, phi0 = stacked(values, "an Amplitude")
-        _set(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0)
+        set_fields(self, h0=h0, cosi=cosi, psi=psi, phi0=phi0)
         for name in AMPLITUDE_FIELDS:
             require_possible(getattr(self, name), name)
 

@@ -46,7 +46,8 @@ class AmplitudeLikelihood(NamedTuple):
     @property
     def twoF(self) -> jax.Array:
         """2F: twice the largest value, (...) float64."""
-        return 0.5 * two_f(self.xa, self.xb, self.fisher)
+        half = 0.5**0.5  # not half of the result, which is 4 for a degenerate matrix
+        return two_f(half * self.xa, half * self.xb, self.fisher)
 
     @property
     def total(self) -> AmplitudeLikelihood:
@@ -80,8 +81,8 @@ def log_likelihood(
     """Compute the logarithm of the likelihood ratio of a signal with given amplitudes against noise.
 
     ln Lambda = A.x - A.M.A/2 in Gaussian noise of known floor (Jaranowski, Krolak & Schutz 1998, Phys. Rev. D 58,
-    063001, eq. 44; Prix & Krishnan 2009, Class. Quantum Grav. 26, 204013, eq. 7). Its maximum over the amplitudes is
-    F = 2F/2, where `estimate_amplitude` lies.
+    063001; Prix & Krishnan 2009, Class. Quantum Grav. 26, 204013). Its maximum over the amplitudes is F = 2F/2, at
+    those of `estimate_amplitude`, unless the antenna matrix is so degenerate that 2F is set to 4.
 
     Pure; works under jit, vmap and grad, and is differentiable in every field of `doppler` and `amplitude`.
 
@@ -133,7 +134,8 @@ def log_likelihood(
 @jax.jit
 def _log_likelihood(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     """Return the log-likelihood of each detector, summed over segments, (D,) float64."""
-    canonical = jnp.moveaxis(amplitude.canonical, -1, 0)[..., None]
+    canonical = jnp.moveaxis(amplitude.canonical, -1, 0)[..., None]  # (4, 1) or (4, K, 1)
     if data.n_segments is None:
         return amplitude_likelihood(data, doppler).at(canonical)
+    canonical = canonical.reshape(4, -1, 1)
     return jnp.sum(jax.vmap(lambda one: amplitude_likelihood(one, doppler))(data).at(canonical), axis=0)

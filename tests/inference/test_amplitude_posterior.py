@@ -19,7 +19,7 @@ PRIORS = {
     "restricted": jfstat.AmplitudePrior(
         h0=jfstat.LogUniform(0.1, 50.0), cosi=jfstat.Normal(0.5, 0.2), psi=jfstat.Normal(0.2, 0.1)
     ),
-    "Fermi-Dirac": jfstat.AmplitudePrior(h0=jfstat.FermiDirac(10.0, 2.0), cosi=jfstat.Uniform(-1, 1)),
+    "Fermi-Dirac": jfstat.AmplitudePrior(h0=jfstat.FermiDirac(mu=10.0, sigma=2.0), cosi=jfstat.Uniform(-1, 1)),
 }
 
 
@@ -57,7 +57,7 @@ def test_samples_follow_the_density(name):
     below = np.append(0, below) / below[-1]
     ranks = np.interp(found.samples.h0, found.h0, below)
     assert kstest(ranks, "uniform").pvalue > 0.01
-    assert len(np.unique(found.samples.phi0)) > 3900
+    assert len(np.unique(found.samples.cosi)) > 3800
     assert np.all((np.abs(found.samples.cosi) <= 1) & (found.samples.h0 >= 0))
 
 
@@ -103,5 +103,5 @@ def test_keys_and_sizes():
         jfstat.amplitude_posterior(case.data, case.doppler, samples=0)
     with pytest.raises(TypeError, match="key must be a random key"):
         jfstat.amplitude_posterior(case.data, case.doppler, key=3)
-    with pytest.raises(ValueError, match="confidence"):
+    with pytest.raises(ValueError, match="credibility"):
         run[0].h0_limit(95)

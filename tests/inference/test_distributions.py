@@ -32,7 +32,7 @@ def test_they_are_scipys(name):
 @settings(max_examples=50, deadline=None)
 @given(st.floats(0.1, 20), st.floats(0.01, 3), st.floats(0.001, 0.999))
 def test_fermi_dirac_is_normed_and_inverted(mu, sigma, p):
-    ours = jfstat.FermiDirac(mu, sigma)
+    ours = jfstat.FermiDirac(mu=mu, sigma=sigma)
     x = np.linspace(0, mu + 40 * sigma, 20001)
     assert np.trapezoid(np.exp(ours.log_prob(jnp.asarray(x))), x) == pytest.approx(1, abs=1e-4)
     assert float(ours.cdf(ours.quantile(jnp.float64(p)))) == pytest.approx(p, abs=1e-9)
@@ -45,6 +45,19 @@ def test_they_map_and_trace():
     slope = jax.grad(lambda s: jfstat.Normal(0.0, s, -1.0, 1.0).log_prob(jnp.float64(0.3)))(1.0)
     step = [stats.truncnorm(-1 / s, 1 / s, 0, s).logpdf(0.3) for s in (1 - 1e-5, 1 + 1e-5)]
     assert float(slope) == pytest.approx((step[1] - step[0]) / 2e-5, rel=1e-6)
+    slope = jax.grad(lambda s: jfstat.Normal(0.0, s).log_prob(jnp.float64(0.3)))(1.0)
+    assert float(slope) == pytest.approx(0.09 - 1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(4.0, 5.0), (-5.0, -4.0)])
+def test_tails_of_a_cut_normal_are_exact(low, high):
+    ours, peer = jfstat.Normal(0.0, 1.0, low, high), stats.truncnorm(low, high)
+    x = np.linspace(low, high, 11)
+    np.testing.assert_allclose(ours.log_prob(jnp.asarray(x)), peer.logpdf(x), rtol=1e-9)
+    np.testing.assert_allclose(ours.cdf(jnp.asarray(x)), peer.cdf(x), atol=1e-9)
+    np.testing.assert_allclose(ours.quantile(jnp.asarray([0.1, 0.9])), peer.ppf([0.1, 0.9]), rtol=1e-9)
+    with pytest.raises(ValueError, match="holds next to nothing between"):
+        jfstat.Normal(0.0, 1.0, 9.0, 10.0)
 
 
 def test_mistakes_are_said():
@@ -52,7 +65,7 @@ def test_mistakes_are_said():
         jfstat.Uniform(1.0, 1.0)
     with pytest.raises(ValueError, match="minimum must be positive, not 0"):
         jfstat.LogUniform(0.0, 1.0)
-    for make in (jfstat.HalfNormal, lambda s: jfstat.Normal(0, s), lambda s: jfstat.FermiDirac(1, s)):
+    for make in (jfstat.HalfNormal, lambda s: jfstat.Normal(0, s), lambda s: jfstat.FermiDirac(mu=1, sigma=s)):
         with pytest.raises(ValueError, match="sigma must be positive"):
             make(0.0)
     with pytest.raises(ValueError, match="minimum of Normal must be less"):

@@ -63,6 +63,8 @@ def test_limits_hold_the_signals(found, truth):
             assert float(posterior.h0_quantile(0.001)) < h0 < float(posterior.h0_quantile(0.999))
         assert posterior.samples.h0.shape == (4096,)
     assert float(found[2].table["log_bstat"][0]) < 5
+    expected = 10.8 * NOISE / np.sqrt(2 * 2 * 86400)  # on average, where there is no signal
+    assert expected / 2 < float(found[2].table["h0_limit"][0]) < 2 * expected
     assert found[0].table.meta["credibility"] == 0.95
 
 
@@ -84,7 +86,11 @@ def test_strains_become_ellipticities(found, pulsars):
     moment, h0 = 1e38 * u.kg * u.m**2, float(table["h0_limit"][0])
     per_strain = constants.c**4 * distance / (4 * np.pi**2 * constants.G * moment * table["freq"][0] ** 2)
     assert float(table["ellipticity_limit"][0]) == pytest.approx(h0 * per_strain.to_value(""), rel=1e-4)
-    power = 2.5 * constants.G * moment * abs(table["f1dot"][0]) / (constants.c**3 * table["freq"][0])
+    motion = np.hypot(*pulsars[1].motion) / u.s
+    feigned = (table["freq"][0] * motion**2 * distance / constants.c).to("Hz/s")
+    own = -table["f1dot"][0] - feigned
+    assert 0.2 < own / -table["f1dot"][0] < 0.3  # of J0437-4715, a fast one
+    power = 2.5 * constants.G * moment * own / (constants.c**3 * table["freq"][0])
     assert float(table["h0_spin_down"][0]) == pytest.approx((np.sqrt(power) / distance).to_value(""), rel=1e-4)
     assert float(table["spin_down_ratio"][0]) == pytest.approx(h0 / float(table["h0_spin_down"][0]))
     assert np.isnan(jfstat.spin_down_limit(100.0, 1e-12, 1.0))
