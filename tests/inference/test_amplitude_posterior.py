@@ -61,7 +61,7 @@ def test_samples_follow_the_density(name):
     assert np.all((np.abs(found.samples.cosi) <= 1) & (found.samples.h0 >= 0))
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
 def test_credible_levels_hold(name):
     """500 signals drawn from the prior: their ranks among the samples are uniform, 95 % limits hold for 95 %."""

@@ -84,7 +84,7 @@ def likelihoods_at(signal, u):
     return np.asarray(function(jnp.asarray(u)[:, None]))
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_nested_sampling_finds_the_evidence(near, by_frequency):
     """Of frequency and amplitudes together, against a sum over the frequency with amplitudes integrated."""
     import blackjax
