@@ -22,7 +22,7 @@ from jfstat.maths.arrays import any_traced
 from jfstat.public import public
 from jfstat.signal.parameters import AMPLITUDE_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler, template
-from jfstat.signal.values import all_parameters, check_parameters, replaced
+from jfstat.signal.values import all_parameters, replaced
 from jfstat.statistic.amplitude import amplitude_of
 from jfstat.statistic.likelihood import total_likelihood
 from jfstat.validation import as_float64, shown
@@ -230,22 +230,25 @@ def model(
     check_point(data, point)
     if not isinstance(priors, Mapping):
         raise TypeError(f"priors must be a mapping of names to distributions, not {shown(priors)}.")
-    names = check_parameters(point, priors) if priors else ()
-    for name in names:
+    known = all_parameters(point)
+    strange = [name for name in priors if name not in known]
+    if strange:
+        raise ValueError(f"priors has {shown(strange[0])}: choose from {', '.join(known)}, which this template has.")
+    for name in priors:
         if not isinstance(priors[name], KINDS):
             raise TypeError(
                 f"priors[{name!r}] must be a distribution such as jfstat.Uniform, not {shown(priors[name])}."
             )
-    names = tuple(name for name in all_parameters(point) if name in names)
+    names = tuple(name for name in known if name in priors)
     chosen = amplitude or AmplitudePrior()
     if not marginalised:
         chosen.require_norm()
     if not names and marginalised:
         raise ValueError("priors is empty and the amplitudes are marginalised: no parameter is left.")
     orientation = {"cosi": chosen.cosi, "psi": chosen.psi}
-    known = [name for name, x in orientation.items() if x is not None and not is_distribution(x)]
-    if known and not marginalised:
-        raise ValueError(f"amplitude has a known {known[0]}, so the amplitudes must be marginalised: or give a Normal.")
+    given = [name for name, x in orientation.items() if x is not None and not is_distribution(x)]
+    if given and not marginalised:
+        raise ValueError(f"amplitude has a known {given[0]}, so the amplitudes must be marginalised: or give a Normal.")
     own = {name: priors[name] for name in names}
     amplitudes = () if marginalised else AMPLITUDE_FIELDS
     made = Model(data.for_one_template, point, own, chosen, marginalised, (*names, *amplitudes))

@@ -134,7 +134,7 @@ def test_mistakes_are_said(near):
     prior = jfstat.Uniform(99.0, 101.0)
     with pytest.raises(ValueError, match=r"priors\['freq'\] reaches beyond the data: "):
         jfstat.model(data, point, {"freq": prior})
-    with pytest.raises(ValueError, match="parameters has 'frequency': choose from freq"):
+    with pytest.raises(ValueError, match="priors has 'frequency': choose from freq"):
         jfstat.model(data, point, {"frequency": prior})
     with pytest.raises(TypeError, match=r"priors\['freq'\] must be a distribution"):
         jfstat.model(data, point, {"freq": (99.0, 101.0)})
