@@ -138,6 +138,22 @@ def check_point(data: FstatData | NarrowData, point: Doppler, band: bool = False
             raise ValueError(f"segment {first}: {error}") from None
 
 
+def check_signal(data: FstatData | NarrowData, point: Doppler, name: str = "point") -> None:
+    """Raise an error unless `data`, of any kind and with segments or not, hold the signal of the template `point`.
+
+    Messages about the template's shape call it `name`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        See `check_data`, `check_segments` and `check_point`.
+    """
+    if getattr(data, "n_segments", None) is not None:
+        check_segments(data)
+    check_data(data, or_narrow=True, or_segments=True)
+    check_point(data, point, name=name)
+
+
 def _check_fit(data: FstatData | NarrowData, point: Doppler, band: bool) -> None:
     """Raise a ValueError if a template does not fit one segment; `band` is for FstatData."""
     if band and isinstance(data, FstatData):

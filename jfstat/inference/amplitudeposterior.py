@@ -11,14 +11,14 @@ import numpy as np
 from jax.scipy.special import i0e, logsumexp
 
 from jfstat import kinds
-from jfstat.data.checks import check_data, check_key, check_point, check_segments
+from jfstat.data.checks import check_key, check_signal
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.bstat import AtOrientation, at_orientation, edge_of, log_over_h0, range_of_h0, unit_of_h0
+from jfstat.inference.bstat import AtOrientation, edge_of, range_of_h0, terms, unit_of_h0
 from jfstat.inference.distributions import Distribution
-from jfstat.inference.orientations import orientations
+from jfstat.inference.orientations import TINY, orientations
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.statistic.amplitude import amplitude_of
@@ -164,10 +164,7 @@ def amplitude_posterior(
     >>> bool(low < 4e-25 < high), found.samples.h0.shape
     (True, (4096,))
     """
-    if getattr(data, "n_segments", None) is not None:
-        check_segments(data)
-    check_data(data, or_narrow=True, or_segments=True)
-    check_point(data, point)
+    check_signal(data, point)
     n = whole(samples, "samples", 1, MOST_SAMPLES)
     if key is None:
         key = jax.random.key(0)
@@ -188,11 +185,10 @@ def amplitude_posterior_of(
     """Return the posterior for the likelihood at one template, with n samples, without any checks."""
     chosen = orientations(likelihood, prior)
     nodes = chosen.nodes
-    own = at_orientation(likelihood, nodes.cosi, nodes.psi)
-    terms = nodes.log_weight + log_over_h0(prior.h0, unit, own.z, own.q)
-    total = logsumexp(terms)
+    own, of_nodes = terms(likelihood, prior, unit, nodes)
+    total = logsumexp(of_nodes)
 
-    h0 = _grid(prior.h0, *_bounds(prior.h0, own, jnp.exp(terms - jnp.max(terms)) > LEAST_SHARE), POINTS)
+    h0 = _grid(prior.h0, *_bounds(prior.h0, own, jnp.exp(of_nodes - jnp.max(of_nodes)) > LEAST_SHARE), POINTS)
 
     def log_density(h0: jax.Array) -> jax.Array:
         return logsumexp(nodes.log_weight + _log_likelihood(own, h0)) + _log_prior(prior.h0, unit, h0) - total
@@ -200,11 +196,10 @@ def amplitude_posterior_of(
     density = jnp.exp(jax.lax.map(log_density, h0, batch_size=AT_ONCE))
 
     of_node, of_cell, of_sample, of_h0, of_phase = jax.random.split(key, 5)
-    index = _resampled(of_node, terms, OVERSAMPLING * n)
+    index = _resampled(of_node, of_nodes, OVERSAMPLING * n)
     drawn = chosen.near(of_cell, index)
-    there = at_orientation(likelihood, drawn.cosi, drawn.psi)
-    log_weight = drawn.log_weight + log_over_h0(prior.h0, unit, there.z, there.q) - terms[index]
-    taken = _resampled(of_sample, log_weight, n)
+    there, of_drawn = terms(likelihood, prior, unit, drawn)
+    taken = _resampled(of_sample, of_drawn - of_nodes[index], n)
     there, drawn = jax.tree.map(lambda x: x[taken], (there, drawn))
     sampled = _sampled_h0(of_h0, prior.h0, unit, there)
     phi0 = _sampled_phase(of_phase, there.phase, sampled * there.z)
@@ -280,6 +275,3 @@ def _sampled_phase(key: jax.Array, phase: jax.Array, concentration: jax.Array) -
     u = jax.random.uniform(key, phase.shape, jnp.float64)
     around = jax.lax.map(lambda x: one(*x), (u, concentration), batch_size=1024)
     return jnp.mod(phase + around, 2 * np.pi)
-
-
-TINY = float(np.finfo(np.float64).tiny)

@@ -19,6 +19,8 @@ from jfstat.validation import NumberLike, as_float64, shown
 
 OF_H0 = (Uniform, HalfNormal, LogUniform, FermiDirac)
 OF_ORIENTATION = (Normal, Uniform)
+WIDTHS = {"cosi": 2.0, "psi": 0.5 * np.pi}
+"""Widths of the ranges, around zero, in which isotropic orientations are uniform."""
 
 
 @registered
@@ -105,7 +107,7 @@ class AmplitudePrior(Displayed):
             If h0 has no prior.
         """
         self.require_norm()
-        cosi, psi = _quantile(self.cosi, u[1], 2.0), _quantile(self.psi, u[2], 0.5 * np.pi)
+        cosi, psi = _quantile(self.cosi, u[1], WIDTHS["cosi"]), _quantile(self.psi, u[2], WIDTHS["psi"])
         return amplitude_of(self.h0.quantile(u[0]), cosi, psi, 2 * np.pi * u[3])  # type: ignore[union-attr]
 
     def log_prob(self, amplitude: Amplitude) -> jax.Array:
@@ -121,7 +123,8 @@ class AmplitudePrior(Displayed):
         """
         self.require_norm()
         total = self.h0.log_prob(amplitude.h0)  # type: ignore[union-attr]
-        for prior, x, width in ((self.cosi, amplitude.cosi, 2.0), (self.psi, amplitude.psi, 0.5 * np.pi)):
+        for name, width in WIDTHS.items():
+            prior, x = getattr(self, name), getattr(amplitude, name)
             if prior is None:
                 total = total + jnp.where(jnp.abs(x) <= 0.5 * width, -np.log(width), -jnp.inf)
             elif is_distribution(prior):

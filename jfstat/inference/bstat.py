@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy.special import i0e, logsumexp
 
 from jfstat import kinds
-from jfstat.data.checks import check_data, check_point, check_segments
+from jfstat.data.checks import check_signal
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.inference.amplitudeprior import AmplitudePrior
@@ -176,10 +176,7 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
     >>> bool(jfstat.log_bstat(data, point, prior) > 20)
     True
     """
-    if getattr(data, "n_segments", None) is not None:
-        check_segments(data)
-    check_data(data, or_narrow=True, or_segments=True)
-    check_point(data, point)
+    check_signal(data, point)
     return _log_bstat(data.for_one_template, point, prior or AmplitudePrior())
 
 
@@ -198,10 +195,12 @@ def unit_of_h0(data: FstatData | NarrowData) -> jax.Array:
 
 def log_bstat_of(likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array) -> jax.Array:
     """Compute `log_bstat` from the likelihood at one template, () float64, without any checks."""
-    return logsumexp(terms(likelihood, prior, unit, orientations(likelihood, prior).nodes))
+    return logsumexp(terms(likelihood, prior, unit, orientations(likelihood, prior).nodes)[1])
 
 
-def terms(likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array, chosen: Orientations) -> jax.Array:
-    """Return the logarithms of the terms of the sum over orientations, (n,) float64."""
+def terms(
+    likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array, chosen: Orientations
+) -> tuple[AtOrientation, jax.Array]:
+    """Return the likelihood at orientations, and the logarithms of the terms of the sum over them, (n,) float64."""
     own = at_orientation(likelihood, chosen.cosi, chosen.psi)
-    return chosen.log_weight + log_over_h0(prior.h0, unit, own.z, own.q)
+    return own, chosen.log_weight + log_over_h0(prior.h0, unit, own.z, own.q)

@@ -50,6 +50,35 @@ class Distribution(Protocol):
         ...
 
 
+class _Ended(Displayed):
+    """Base of distributions that end at their `minimum` and `maximum`."""
+
+    minimum: jax.Array
+    maximum: jax.Array
+
+    @property
+    def low(self) -> jax.Array:
+        return self.minimum
+
+    @property
+    def high(self) -> jax.Array:
+        return self.maximum
+
+
+class _Positive(Displayed):
+    """Base of distributions of all positive numbers that have a width `sigma`."""
+
+    sigma: jax.Array
+
+    @property
+    def low(self) -> jax.Array:
+        return jnp.zeros_like(self.sigma)
+
+    @property
+    def high(self) -> float:
+        return np.inf
+
+
 def _within(distribution: Distribution, x: jax.Array, log_density: jax.Array) -> jax.Array:
     return jnp.where((x >= distribution.low) & (x <= distribution.high), log_density, -jnp.inf)
 
@@ -68,7 +97,7 @@ def _ordered(low: jax.Array, high: jax.Array, kind: str) -> None:
     """Raise a ValueError unless two concrete numbers are finite and in order."""
     if is_traced(low) or is_traced(high):
         return
-    if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(np.asarray(low) < np.asarray(high))):
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(
             f"minimum of {kind} must be less than its maximum, and both finite, not {shown(float(low))} and "
             f"{shown(float(high))}: give them in order."
@@ -81,7 +110,7 @@ def _positive(x: jax.Array, name: str) -> None:
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class Uniform(Displayed):
+class Uniform(_Ended):
     """All values between two numbers are equally probable.
 
     Parameters
@@ -101,14 +130,6 @@ class Uniform(Displayed):
         set_fields(self, minimum=_number(minimum, "minimum"), maximum=_number(maximum, "maximum"))
         _ordered(self.minimum, self.maximum, "Uniform")
 
-    @property
-    def low(self) -> jax.Array:
-        return self.minimum
-
-    @property
-    def high(self) -> jax.Array:
-        return self.maximum
-
     def log_prob(self, x: jax.Array) -> jax.Array:
         return _within(self, x, jnp.broadcast_to(-jnp.log(self.maximum - self.minimum), jnp.shape(x)))
 
@@ -121,7 +142,7 @@ class Uniform(Displayed):
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class LogUniform(Displayed):
+class LogUniform(_Ended):
     """The logarithm of a positive number is uniform between two ends: its density is proportional to 1/x.
 
     Parameters
@@ -143,14 +164,6 @@ class LogUniform(Displayed):
         require(self.minimum, "minimum", lambda v: v > 0, "positive", "the logarithm is uniform")
         _ordered(self.minimum, self.maximum, "LogUniform")
 
-    @property
-    def low(self) -> jax.Array:
-        return self.minimum
-
-    @property
-    def high(self) -> jax.Array:
-        return self.maximum
-
     def log_prob(self, x: jax.Array) -> jax.Array:
         safe = jnp.maximum(x, self.minimum)
         return _within(self, x, -jnp.log(safe) - jnp.log(jnp.log(self.maximum / self.minimum)))
@@ -165,7 +178,7 @@ class LogUniform(Displayed):
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class HalfNormal(Displayed):
+class HalfNormal(_Positive):
     """The upper half of a normal distribution around zero, doubled.
 
     Parameters
@@ -185,14 +198,6 @@ class HalfNormal(Displayed):
         set_fields(self, sigma=_number(sigma, "sigma"))
         _positive(self.sigma, "sigma")
 
-    @property
-    def low(self) -> jax.Array:
-        return jnp.zeros_like(self.sigma)
-
-    @property
-    def high(self) -> float:
-        return np.inf
-
     def log_prob(self, x: jax.Array) -> jax.Array:
         return _within(self, x, norm.logpdf(x, 0.0, self.sigma) + jnp.log(2.0))
 
@@ -205,7 +210,7 @@ class HalfNormal(Displayed):
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class Normal(Displayed):
+class Normal(_Ended):
     """A normal distribution, cut at a least and a largest value if these are given.
 
     Parameters
@@ -234,18 +239,10 @@ class Normal(Displayed):
         _positive(self.sigma, "sigma")
         if any(is_traced(x) for x in (self.mu, self.sigma, self.minimum, self.maximum)):
             return
-        if not np.all(np.asarray(self.minimum) < np.asarray(self.maximum)):
+        if not self.minimum < self.maximum:
             raise ValueError("minimum of Normal must be less than its maximum: give them in order.")
-        if np.any(np.abs(np.asarray(self._below(self.maximum) - self._below(self.minimum))) < LEAST_LEFT):
+        if abs(self._below(self.maximum) - self._below(self.minimum)) < LEAST_LEFT:
             raise ValueError("Normal holds next to nothing between minimum and maximum: give another mu or sigma.")
-
-    @property
-    def low(self) -> jax.Array:
-        return self.minimum
-
-    @property
-    def high(self) -> jax.Array:
-        return self.maximum
 
     @property
     def _side(self) -> jax.Array:
@@ -274,7 +271,7 @@ class Normal(Displayed):
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class FermiDirac(Displayed):
+class FermiDirac(_Positive):
     """Uniform from zero, with a smooth fall around a largest value: the density is ~ 1/(exp((x - mu)/sigma) + 1).
 
     Pitkin, Isi, Veitch & Woan 2017 (arXiv:1705.08978) use it for h0, and Bilby has it by this name. Its arguments are
@@ -302,14 +299,6 @@ class FermiDirac(Displayed):
         _positive(self.sigma, "sigma")
 
     @property
-    def low(self) -> jax.Array:
-        return jnp.zeros_like(self.mu)
-
-    @property
-    def high(self) -> float:
-        return np.inf
-
-    @property
     def _norm(self) -> jax.Array:
         """Integral of 1/(exp((x - mu)/sigma) + 1) from zero, in units of sigma."""
         return jax.nn.softplus(self.mu / self.sigma)
@@ -329,7 +318,7 @@ class FermiDirac(Displayed):
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class Cosine(Displayed):
+class Cosine(_Ended):
     """A declination whose positions are uniform on the sphere: the density is proportional to its cosine.
 
     Parameters
@@ -352,14 +341,6 @@ class Cosine(Displayed):
             value = getattr(self, name)
             require(value, name, lambda v: abs(v) <= np.pi / 2, "between -pi/2 and pi/2", "give a declination in rad")
         _ordered(self.minimum, self.maximum, "Cosine")
-
-    @property
-    def low(self) -> jax.Array:
-        return self.minimum
-
-    @property
-    def high(self) -> jax.Array:
-        return self.maximum
 
     @property
     def _norm(self) -> jax.Array:

@@ -22,7 +22,7 @@ from jfstat.maths.arrays import any_traced
 from jfstat.public import public
 from jfstat.signal.parameters import AMPLITUDE_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler, template
-from jfstat.signal.values import all_parameters, replaced
+from jfstat.signal.values import check_parameters, in_usual_order, replaced
 from jfstat.statistic.amplitude import amplitude_of
 from jfstat.statistic.likelihood import total_likelihood
 from jfstat.validation import as_float64, shown
@@ -109,7 +109,7 @@ class Model(Displayed):
 
     def point(self, x: jax.Array) -> Doppler:
         """Return the template with given parameters."""
-        names = tuple(self._dopplers)
+        names = self._dopplers
         return replaced(self.centre, names, self._vector(x, "x")[: len(names)]) if names else self.centre
 
     def amplitudes(self, x: jax.Array) -> Amplitude:
@@ -230,16 +230,12 @@ def model(
     check_point(data, point)
     if not isinstance(priors, Mapping):
         raise TypeError(f"priors must be a mapping of names to distributions, not {shown(priors)}.")
-    known = all_parameters(point)
-    strange = [name for name in priors if name not in known]
-    if strange:
-        raise ValueError(f"priors has {shown(strange[0])}: choose from {', '.join(known)}, which this template has.")
+    names = in_usual_order(point, check_parameters(point, priors, "priors")) if priors else ()
     for name in priors:
         if not isinstance(priors[name], KINDS):
             raise TypeError(
                 f"priors[{name!r}] must be a distribution such as jfstat.Uniform, not {shown(priors[name])}."
             )
-    names = tuple(name for name in known if name in priors)
     chosen = amplitude or AmplitudePrior()
     if not marginalised:
         chosen.require_norm()

@@ -21,6 +21,12 @@ def _positive(x: NumberLike, name: str, unit: str) -> jax.Array:
     return value
 
 
+def _star(freq: NumberLike, distance: NumberLike, moment: NumberLike) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return frequencies in Hz, distances in m and moments of inertia in kg m^2."""
+    distances = _positive(distance, "distance", "kpc") * 1e3 * PARSEC
+    return _positive(freq, "freq", "Hz"), distances, _positive(moment, "moment", "kg m2")
+
+
 @public
 def ellipticity(
     h0: NumberLike, freq: NumberLike, distance: NumberLike, *, moment: NumberLike = CANONICAL_MOMENT
@@ -55,8 +61,7 @@ def ellipticity(
     >>> round(float(jfstat.ellipticity(1e-26, 60.0, 2.0)), 8)
     5.26e-06
     """
-    distances = _positive(distance, "distance", "kpc") * 1e3 * PARSEC
-    frequencies, moments = _positive(freq, "freq", "Hz"), _positive(moment, "moment", "kg m2")
+    frequencies, distances, moments = _star(freq, distance, moment)
     scale = SPEED_OF_LIGHT**4 / (4 * pi**2 * GRAVITATIONAL_CONSTANT)
     return scale * as_float64(h0, "h0") * distances / (moments * frequencies**2)
 
@@ -94,8 +99,7 @@ def spin_down_limit(
     >>> round(float(jfstat.spin_down_limit(59.3, -7.4e-10, 2.0)) * 1e24, 2)  # the Crab pulsar
     1.42
     """
-    distances = _positive(distance, "distance", "kpc") * 1e3 * PARSEC
-    frequencies, moments = _positive(freq, "freq", "Hz"), _positive(moment, "moment", "kg m2")
+    frequencies, distances, moments = _star(freq, distance, moment)
     loss = -as_float64(in_unit(f1dot, "f1dot", "Hz/s"), "f1dot")
     slows = loss > 0
     power = 2.5 * GRAVITATIONAL_CONSTANT * moments * jnp.where(slows, loss, 1.0) / (SPEED_OF_LIGHT**3 * frequencies)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from jfstat.inference.amplitudeprior import AmplitudePrior, is_distribution
+from jfstat.inference.amplitudeprior import WIDTHS, AmplitudePrior, is_distribution
 from jfstat.inference.distributions import Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
@@ -185,8 +185,8 @@ class OnGrid(NamedTuple):
 
     def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
         """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
-        cosi, of_cosi = _between(self.prior.cosi, u, 2.0)
-        psi, of_psi = _between(self.prior.psi, v, 0.5 * np.pi)
+        cosi, of_cosi = _between(self.prior.cosi, u, WIDTHS["cosi"])
+        psi, of_psi = _between(self.prior.psi, v, WIDTHS["psi"])
         return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
 
 

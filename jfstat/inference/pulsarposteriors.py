@@ -11,22 +11,20 @@ import jax
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.noise import Noise, NoiseLike
-from jfstat.data.observation import reference_time
+from jfstat.data.noise import NoiseLike
 from jfstat.display import Displayed, Facts
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.inference.amplitudeposterior import SAMPLES, AmplitudePosterior, amplitude_posterior
+from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.neutronstars import ellipticity, spin_down_limit
 from jfstat.public import host
 from jfstat.pulsars.pulsar import Pulsar
-from jfstat.searching.knownpulsars import PulsarBand, PulsarSearch, check_pulsars, parts_of, warn_of_ephemerides
+from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
 from jfstat.searching.targeted import narrowed, row_of, stretches_of, table_of
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC, SPEED_OF_LIGHT
-from jfstat.statistic.linerobust import checked_prior
-from jfstat.validation import FrequencyLike, guard_band, probability, shown
+from jfstat.validation import FrequencyLike, probability, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -120,27 +118,14 @@ def pulsar_posteriors(
     known = check_pulsars(pulsars)
     priors = _priors(prior, known)
     level = probability(credibility, "credibility", "give one such as 0.95")
-    width, noise = guard_band(guard), Noise.of(sqrt_sx)
-    parts = parts_of(sfts)
-    detectors = parts.times.detectors
-    search = PulsarSearch(
-        parts,
-        known,
-        PulsarBand(),
-        reference_time(None, parts.times.start),
-        noise.by_detector(detectors),
-        ephemeris,
-        width,
-        checked_prior(None, len(detectors)),
-        progress,
-    )
+    search = pulsar_search(sfts, known, PulsarBand(), sqrt_sx, ephemeris, guard, None, progress)
     warn_of_ephemerides(known, ephemeris)
     stretches = stretches_of(search)
     rows, found = {}, {}
     for x, data in narrowed(stretches, search):
         rows[x.place] = row_of(data, search)
         key = jax.random.fold_in(jax.random.key(0), x.place)
-        own = amplitude_posterior(data, data.centre, priors.get(x.pulsar.name), key=key, samples=SAMPLES)
+        own = amplitude_posterior(data, data.centre, priors.get(x.pulsar.name), key=key)
         found[x.place] = jax.tree.map(np.asarray, own)
     posteriors = tuple(found[x.place] for x in stretches)
     table = table_of(stretches, rows, search)

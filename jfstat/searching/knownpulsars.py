@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jfstat.data.noise import Noise
+from jfstat.data.noise import Noise, NoiseLike
+from jfstat.data.observation import reference_time
 from jfstat.geometry.ephemeris import EphemerisLike, installed_ephemerides
 from jfstat.pulsars.glitch import taylor_shifted
 from jfstat.pulsars.pulsar import HARMONIC, QUADRUPOLE, Pulsar
@@ -19,8 +20,17 @@ from jfstat.sfts.reading import SFTFiles, find_sfts
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.signal.values import with_fields
-from jfstat.statistic.linerobust import LinePrior
-from jfstat.validation import FrequencyLike, NumberLike, frequency, is_whole, plain_number, positive_number, shown
+from jfstat.statistic.linerobust import LinePrior, checked_prior
+from jfstat.validation import (
+    FrequencyLike,
+    NumberLike,
+    frequency,
+    guard_band,
+    is_whole,
+    plain_number,
+    positive_number,
+    shown,
+)
 
 DEFAULT_EPHEMERIS = "DE405"
 
@@ -111,6 +121,31 @@ class PulsarSearch:
     guard: float
     line_prior: LinePrior
     progress: bool
+
+
+def pulsar_search(
+    sfts: object,
+    pulsars: list[Pulsar],
+    band: PulsarBand,
+    sqrt_sx: NoiseLike | None,
+    ephemeris: EphemerisLike | None,
+    guard: FrequencyLike,
+    line_prior: LinePrior | None,
+    progress: bool,
+) -> PulsarSearch:
+    """Return the search that users' arguments ask for; see `search_pulsars`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another kind or out of range.
+    """
+    width, noise = guard_band(guard), Noise.of(sqrt_sx)
+    parts = parts_of(sfts)
+    detectors = parts.times.detectors
+    prior = checked_prior(line_prior, len(detectors))
+    reftime, noise = reference_time(band.reftime, parts.times.start), noise.by_detector(detectors)
+    return PulsarSearch(parts, pulsars, band, reftime, noise, ephemeris, width, prior, progress)
 
 
 def parts_of(sfts: object) -> PartsOfSFTs:

@@ -7,24 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jfstat import kinds
-from jfstat.data.noise import Noise, NoiseLike
-from jfstat.data.observation import reference_time
+from jfstat.data.noise import NoiseLike
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.public import host
 from jfstat.pulsars.pulsar import Pulsar
-from jfstat.searching.knownpulsars import (
-    PulsarBand,
-    PulsarSearch,
-    check_pulsars,
-    parts_of,
-    warn_of_ephemerides,
-)
+from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
 from jfstat.searching.pulsarbands import banded
 from jfstat.searching.targeted import targeted
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
-from jfstat.statistic.linerobust import LinePrior, checked_prior
-from jfstat.validation import FrequencyLike, guard_band, shown
+from jfstat.statistic.linerobust import LinePrior
+from jfstat.validation import FrequencyLike, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -102,11 +95,6 @@ def search_pulsars(
     around = PulsarBand() if band is None else band
     if not isinstance(around, PulsarBand):
         raise TypeError(f"band must be a jfstat.PulsarBand or None, not {shown(around)}.")
-    width, noise = guard_band(guard), Noise.of(sqrt_sx)
-    parts = parts_of(sfts)
-    detectors = parts.times.detectors
-    prior = checked_prior(line_prior, len(detectors))
-    reftime, noise = reference_time(around.reftime, parts.times.start), noise.by_detector(detectors)
-    search = PulsarSearch(parts, known, around, reftime, noise, ephemeris, width, prior, progress)
+    search = pulsar_search(sfts, known, around, sqrt_sx, ephemeris, guard, line_prior, progress)
     warn_of_ephemerides(known, ephemeris)
     return banded(search) if around.wide else targeted(search)

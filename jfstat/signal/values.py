@@ -47,8 +47,10 @@ def varied_parameters(bank: Doppler) -> tuple[str, ...]:
     return in_usual_order(bank, ["freq", *different, *(bank.varied or ())])
 
 
-def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[str, ...]:
+def check_parameters(point: Doppler, parameters: str | Iterable[str], argument: str = "parameters") -> tuple[str, ...]:
     """Return names of parameters as a tuple, checked against the parameters that a template has.
+
+    Messages call them `argument`.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def check_parameters(point: Doppler, parameters: str | Iterable[str]) -> tuple[s
     strange = [name for name in names if name not in known]
     if strange or not names or len(set(names)) != len(names):
         problem = f"has {strange[0]!r}" if strange else "is empty" if not names else "names one twice"
-        raise ValueError(f"parameters {problem}: choose from {', '.join(known)}, which this template has.")
+        raise ValueError(f"{argument} {problem}: choose from {', '.join(known)}, which this template has.")
     return names
 
 

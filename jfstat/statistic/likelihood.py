@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jfstat import kinds
-from jfstat.data.checks import check_amplitude, check_data, check_point, check_segments
+from jfstat.data.checks import check_amplitude, check_signal
+from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.protocol import HasFaFb
@@ -16,6 +17,7 @@ from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
 from jfstat.statistic.fstat import noise_level, optimal_power
+from jfstat.statistic.total import AT_ONCE
 
 
 class AmplitudeLikelihood(NamedTuple):
@@ -49,11 +51,6 @@ class AmplitudeLikelihood(NamedTuple):
         half = 0.5**0.5  # not half of the result, which is 4 for a degenerate matrix
         return two_f(half * self.xa, half * self.xb, self.fisher)
 
-    @property
-    def total(self) -> AmplitudeLikelihood:
-        """The sum over all axes."""
-        return jax.tree.map(jnp.sum, self)
-
 
 def amplitude_likelihood(data: HasFaFb, point: Doppler) -> AmplitudeLikelihood:
     """Return the likelihood of each detector at one template, (D,), without any checks."""
@@ -67,11 +64,14 @@ def amplitude_likelihood(data: HasFaFb, point: Doppler) -> AmplitudeLikelihood:
     return AmplitudeLikelihood(factor * fa, factor * fb, AntennaMatrix(*(level * x for x in matrix)))
 
 
+def likelihood_of_each(data: FstatData | NarrowData, point: Doppler) -> AmplitudeLikelihood:
+    """Return the likelihood of each segment and detector, (K, D), without any checks; K is 1 without segments."""
+    return each_segment(lambda own: amplitude_likelihood(own, point), data, AT_ONCE)
+
+
 def total_likelihood(data: FstatData | NarrowData, point: Doppler) -> AmplitudeLikelihood:
-    """Return the likelihood of all detectors, and segments if there are any, with one amplitude; without checks."""
-    if data.n_segments is None:
-        return amplitude_likelihood(data.for_one_template, point).total
-    return jax.vmap(lambda one: amplitude_likelihood(one, point))(data.for_one_template).total
+    """Return the likelihood of all segments and detectors with one amplitude, without any checks."""
+    return jax.tree.map(jnp.sum, likelihood_of_each(data, point))
 
 
 @public(doppler=template, per_detector=kinds.flag)
@@ -121,12 +121,8 @@ def log_likelihood(
     >>> bool(jnp.isclose(2 * jfstat.log_likelihood(data, point, best), jfstat.twoF(data, point), rtol=1e-9))
     True
     """
-    segments = getattr(data, "n_segments", None)
-    if segments is not None:
-        check_segments(data)
-    check_data(data, or_narrow=True, or_segments=True)
-    check_point(data, doppler, name="doppler")
-    check_amplitude(amplitude, segments)
+    check_signal(data, doppler, name="doppler")
+    check_amplitude(amplitude, data.n_segments)
     values = _log_likelihood(data.for_one_template, doppler, amplitude)
     return values if per_detector else jnp.sum(values)
 
@@ -134,8 +130,5 @@ def log_likelihood(
 @jax.jit
 def _log_likelihood(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     """Return the log-likelihood of each detector, summed over segments, (D,) float64."""
-    canonical = jnp.moveaxis(amplitude.canonical, -1, 0)[..., None]  # (4, 1) or (4, K, 1)
-    if data.n_segments is None:
-        return amplitude_likelihood(data, doppler).at(canonical)
-    canonical = canonical.reshape(4, -1, 1)
-    return jnp.sum(jax.vmap(lambda one: amplitude_likelihood(one, doppler))(data).at(canonical), axis=0)
+    canonical = jnp.moveaxis(amplitude.canonical, -1, 0).reshape(4, -1, 1)  # of all segments, or of each
+    return jnp.sum(likelihood_of_each(data, doppler).at(canonical), axis=0)
