@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
     from jfstat.inference.amplitudeprior import AmplitudePrior
     from jfstat.inference.bstat import log_bstat
+    from jfstat.inference.density import PosteriorDensity
     from jfstat.inference.distributions import Cosine, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+    from jfstat.inference.dualharmonic import DualHarmonicAmplitude, DualHarmonicPrior
+    from jfstat.inference.dualposterior import DualHarmonicPosterior, dual_harmonic_posterior
     from jfstat.inference.model import Model, model
     from jfstat.inference.neutronstars import ellipticity, spin_down_limit
     from jfstat.inference.pulsarposteriors import PulsarPosteriors, pulsar_posteriors
@@ -154,6 +157,9 @@ __all__ = [
     "Details",
     "Detector",
     "Doppler",
+    "DualHarmonicAmplitude",
+    "DualHarmonicPosterior",
+    "DualHarmonicPrior",
     "Ephemeris",
     "FermiDirac",
     "Fit",
@@ -178,6 +184,7 @@ __all__ = [
     "PathPosterior",
     "PhaseModel",
     "Population",
+    "PosteriorDensity",
     "Pulsar",
     "PulsarBand",
     "PulsarPosteriors",
@@ -208,6 +215,7 @@ __all__ = [
     "detection_probability",
     "distinct",
     "dm_off_twoF",
+    "dual_harmonic_posterior",
     "dump_sfts",
     "each_sft",
     "ellipticity",
@@ -328,6 +336,9 @@ _HOMES = {
     "Details": "jfstat.candidates.details",
     "Detector": "jfstat.geometry.detector",
     "Doppler": "jfstat.signal.templates",
+    "DualHarmonicAmplitude": "jfstat.inference.dualharmonic",
+    "DualHarmonicPosterior": "jfstat.inference.dualposterior",
+    "DualHarmonicPrior": "jfstat.inference.dualharmonic",
     "Ephemeris": "jfstat.geometry.ephemeris",
     "FermiDirac": "jfstat.inference.distributions",
     "Fit": "jfstat.followup.options",
@@ -352,6 +363,7 @@ _HOMES = {
     "PathPosterior": "jfstat.tracking.viterbi",
     "PhaseModel": "jfstat.signal.phasemodel",
     "Population": "jfstat.limits.population",
+    "PosteriorDensity": "jfstat.inference.density",
     "Pulsar": "jfstat.pulsars.pulsar",
     "PulsarBand": "jfstat.searching.knownpulsars",
     "PulsarPosteriors": "jfstat.inference.pulsarposteriors",
@@ -382,6 +394,7 @@ _HOMES = {
     "detection_probability": "jfstat.limits.analytic",
     "distinct": "jfstat.followup.distinct",
     "dm_off_twoF": "jfstat.statistic.dmoff",
+    "dual_harmonic_posterior": "jfstat.inference.dualposterior",
     "dump_sfts": "jfstat.sfts.dump",
     "each_sft": "jfstat.strain.files",
     "ellipticity": "jfstat.inference.neutronstars",

@@ -22,7 +22,10 @@ from jfstat.geometry.nearby import Sites
 from jfstat.geometry.trajectory import State, Trajectory
 from jfstat.inference.amplitudeposterior import AmplitudePosterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.density import PosteriorDensity
 from jfstat.inference.distributions import Cosine, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.inference.dualharmonic import DualHarmonicAmplitude, DualHarmonicPrior
+from jfstat.inference.dualposterior import DualHarmonicPosterior
 from jfstat.inference.model import Model
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.public import public
@@ -44,6 +47,7 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
+CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()
 FUNCTION = "function"

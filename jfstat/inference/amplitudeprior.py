@@ -69,11 +69,7 @@ class AmplitudePrior(Displayed):
         cosi: NumberLike | Normal | Uniform | None = None,
         psi: NumberLike | Normal | Uniform | None = None,
     ):
-        if h0 is not None and not isinstance(h0, OF_H0):
-            known = ", ".join(kind.__name__ for kind in OF_H0)
-            raise TypeError(f"h0 must be a distribution, one of jfstat's {known}, not {shown(h0)}: make one.")
-        if isinstance(h0, Uniform) and not is_traced(h0.minimum) and np.any(np.asarray(h0.minimum) < 0):
-            raise ValueError("h0 must not be negative: give a Uniform distribution from 0 on.")
+        check_strain_prior(h0, "h0")
         set_fields(self, h0=h0, cosi=_checked(cosi, "cosi", 1.0), psi=_checked(psi, "psi", np.inf))
 
     def sample(self, key: jax.Array, n: int) -> Amplitude:
@@ -136,6 +132,15 @@ class AmplitudePrior(Displayed):
         """Raise a ValueError if h0 has no prior, so that there is no probability of anything."""
         if self.h0 is None:
             raise ValueError("h0 has no prior with a norm: give AmplitudePrior(h0=) one, such as jfstat.HalfNormal.")
+
+
+def check_strain_prior(prior: object, name: str) -> None:
+    """Raise an error unless a prior is None or a distribution of strain amplitudes."""
+    if prior is not None and not isinstance(prior, OF_H0):
+        known = ", ".join(kind.__name__ for kind in OF_H0)
+        raise TypeError(f"{name} must be a distribution, one of jfstat's {known}, not {shown(prior)}: make one.")
+    if isinstance(prior, Uniform) and not is_traced(prior.minimum) and np.any(np.asarray(prior.minimum) < 0):
+        raise ValueError(f"{name} must not be negative: give a Uniform distribution from 0 on.")
 
 
 def _quantile(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> jax.Array:

@@ -16,7 +16,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal
-from jfstat.inference.orientations import LEAST_EIGENVALUE, TINY, Orientations, orientations
+from jfstat.inference.orientations import LEAST_EIGENVALUE, TINY, orientations
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
 from jfstat.statistic.fstat import noise_level
@@ -195,12 +195,6 @@ def unit_of_h0(data: FstatData | NarrowData) -> jax.Array:
 
 def log_bstat_of(likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array) -> jax.Array:
     """Compute `log_bstat` from the likelihood at one template, () float64, without any checks."""
-    return logsumexp(terms(likelihood, prior, unit, orientations(likelihood, prior).nodes)[1])
-
-
-def terms(
-    likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array, chosen: Orientations
-) -> tuple[AtOrientation, jax.Array]:
-    """Return the likelihood at orientations, and the logarithms of the terms of the sum over them, (n,) float64."""
-    own = at_orientation(likelihood, chosen.cosi, chosen.psi)
-    return own, chosen.log_weight + log_over_h0(prior.h0, unit, own.z, own.q)
+    nodes = orientations(likelihood, prior).nodes
+    own = at_orientation(likelihood, nodes.cosi, nodes.psi)
+    return logsumexp(nodes.log_weight + log_over_h0(prior.h0, unit, own.z, own.q))

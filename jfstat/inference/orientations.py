@@ -185,7 +185,10 @@ class OnGrid(NamedTuple):
 
     def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
         """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
-        cosi, of_cosi = _between(self.prior.cosi, u, WIDTHS["cosi"])
+        if self.prior.cosi is None:  # in the inclination, in which amplitudes that go to zero face on are smooth, too
+            cosi, of_cosi = -jnp.cos(np.pi * u), jnp.log(0.5 * np.pi * jnp.sin(np.pi * u))
+        else:
+            cosi, of_cosi = _between(self.prior.cosi, u, WIDTHS["cosi"])
         psi, of_psi = _between(self.prior.psi, v, WIDTHS["psi"])
         return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
 

@@ -1,0 +1,69 @@
+"""A posterior density of one amplitude on a grid, with its quantiles, limits and intervals: `PosteriorDensity`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.display import Displayed
+from jfstat.validation import probability
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, repr=False, eq=False)
+class PosteriorDensity(Displayed):
+    """The posterior probability density of an amplitude.
+
+    Attributes
+    ----------
+    values : (n,) float64
+        Amplitudes (strain), in order, at which the density is known.
+    density : (n,) float64
+        Probability density, averaged over the other parameters by quadrature, not from samples.
+    """
+
+    values: jax.Array
+    density: jax.Array
+
+    def quantile(self, p: ArrayLike) -> jax.Array:
+        """Return the amplitude below which the signal's lies with given probabilities, (...) float64; traceable.
+
+        Raises
+        ------
+        ValueError
+            If this is a stack of posteriors, as are those of `limit` and `interval`.
+        """
+        if jnp.ndim(self.values) != 1:
+            raise ValueError("the posterior is a stack of several: use jax.vmap(lambda x: x.h0_limit())(posteriors).")
+        steps = 0.5 * (self.density[1:] + self.density[:-1]) * jnp.diff(self.values)
+        below = jnp.concatenate([jnp.zeros(1), jnp.cumsum(steps)])
+        return jnp.interp(jnp.asarray(p, jnp.float64), below / below[-1], self.values)
+
+    def limit(self, credibility: float = 0.95) -> jax.Array:
+        """Return the upper limit: the amplitude is smaller with this probability, () float64.
+
+        Raises
+        ------
+        ValueError
+            If `credibility` is no probability.
+        """
+        return self.quantile(probability(credibility, "credibility", "give one such as 0.95"))
+
+    def interval(self, credibility: float = 0.95) -> jax.Array:
+        """Return the equal-tailed credible interval, (2,) float64.
+
+        It leaves out as much probability on either side, so its lower end is above zero even without a signal.
+
+        Raises
+        ------
+        ValueError
+            If `credibility` is no probability.
+        """
+        outside = 0.5 * (1 - probability(credibility, "credibility", "give one such as 0.95"))
+        return self.quantile(jnp.asarray([outside, 1 - outside]))

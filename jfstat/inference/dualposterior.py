@@ -1,0 +1,184 @@
+"""Compute posteriors of a signal at a star's rotation frequency and at twice it: `dual_harmonic_posterior`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat import kinds
+from jfstat.data.checks import check_key, check_signal
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrowdata import NarrowData
+from jfstat.display import Displayed
+from jfstat.inference.amplitudeposterior import MOST_SAMPLES, SAMPLES
+from jfstat.inference.bstat import AtOrientation, at_orientation, unit_of_h0
+from jfstat.inference.density import PosteriorDensity
+from jfstat.inference.dualharmonic import (
+    DualHarmonicAmplitude,
+    DualHarmonicPrior,
+    dual_amplitude_of,
+    of_l2m1,
+)
+from jfstat.inference.joint import Part, joint_posterior
+from jfstat.inference.orientations import OnGrid
+from jfstat.maths.arrays import any_traced
+from jfstat.public import public
+from jfstat.signal.templates import Doppler, template
+from jfstat.statistic.likelihood import AmplitudeLikelihood, total_likelihood
+from jfstat.validation import whole
+
+AGREEMENT = 1e-9
+"""Largest relative deviation of the ratio of the two frequencies from 2."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, repr=False, eq=False)
+class DualHarmonicPosterior(Displayed):
+    """The posterior distribution of a signal at the rotation frequency and at twice it.
+
+    Made by `dual_harmonic_posterior`.
+
+    Attributes
+    ----------
+    log_bstat : () float64
+        Logarithm of the Bayes factor of a signal with both harmonics against noise.
+    samples : DualHarmonicAmplitude
+        A stack of independent, equally probable amplitudes; psi lies in [-pi/4, pi/4] unless it has a prior of its own,
+        the phases in [0, 2 pi).
+    c21, c22 : PosteriorDensity
+        Densities of the two amplitudes, with their limits and intervals.
+    """
+
+    log_bstat: jax.Array
+    samples: DualHarmonicAmplitude
+    c21: PosteriorDensity
+    c22: PosteriorDensity
+
+
+@public(point21=template, point22=template, prior=kinds.instance(DualHarmonicPrior, or_none=True))
+def dual_harmonic_posterior(
+    data21: FstatData | NarrowData,
+    point21: Doppler,
+    data22: FstatData | NarrowData,
+    point22: Doppler,
+    prior: DualHarmonicPrior | None = None,
+    *,
+    key: jax.Array | None = None,
+    samples: int = SAMPLES,
+) -> DualHarmonicPosterior:
+    """Compute the posterior of a signal's amplitudes at a star's rotation frequency and at twice it, together.
+
+    The two harmonics have cosi and psi in common, and amplitudes C21 and C22 and phases of their own (Jones 2010, Mon.
+    Not. R. Astron. Soc. 402, 2503; Pitkin, Gill, Jones, Woan & Davies 2015, Mon. Not. R. Astron. Soc. 453, 4399). As
+    for `amplitude_posterior`, which is for one harmonic, there is no chain.
+
+    Pure; works under jit and vmap.
+
+    Parameters
+    ----------
+    data21, data22 : FstatData or NarrowData
+        Data around the rotation frequency, and around twice it.
+    point21, point22 : Doppler or Row
+        Templates, scalar fields, of equal reference times: from ``pulsar.doppler(harmonic=1)`` and
+        ``pulsar.doppler(harmonic=2)``.
+    prior : DualHarmonicPrior, optional
+        By default isotropic orientations, and C21 and C22 flat without end.
+    key : jax.Array, optional
+        Random key of the samples, by default ``jax.random.key(0)``.
+    samples : int
+        Number of samples.
+
+    Returns
+    -------
+    DualHarmonicPosterior
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If shapes are wrong, a template does not fit its data, a noise floor is not known, `samples` is out of range, or
+        the templates are not of one star: reference times differ, or frequencies are not in the ratio of 1 to 2.
+
+    Notes
+    -----
+    cosi and psi are summed on a grid of 96 by 96 values, which resolves signals of 2F up to some 1000 in either
+    harmonic if the two polarisations are measured about equally well.
+
+    Examples
+    --------
+    >>> half = jfstat.Doppler(point.alpha, point.delta, point.fkdot / 2, point.reftime)
+    >>> jfstat.dual_harmonic_posterior(data, half, data, point)  # doctest: +SKIP
+    """
+    check_signal(data21, point21, name="point21")
+    check_signal(data22, point22, name="point22")
+    _check_star(point21, point22)
+    n = whole(samples, "samples", 1, MOST_SAMPLES)
+    if key is None:
+        key = jax.random.key(0)
+    check_key(key)
+    chosen = prior or DualHarmonicPrior()
+    return _dual(data21.for_one_template, point21, data22.for_one_template, point22, chosen, key, n)
+
+
+def _check_star(point21: Doppler, point22: Doppler) -> None:
+    """Raise a ValueError unless two templates are of the two harmonics of one star."""
+    if any_traced((point21, point22)):
+        return
+    if point21.reftime != point22.reftime:
+        raise ValueError("point21 and point22 have different reference times: propagate one to that of the other.")
+    low, high = float(point21.fkdot[0]), float(point22.fkdot[0])
+    if abs(high - 2 * low) > AGREEMENT * high:
+        raise ValueError(
+            f"point22 has a frequency of {high:.10g} Hz, which is not twice the {low:.10g} Hz of point21: give "
+            "pulsar.doppler(harmonic=1) and pulsar.doppler(harmonic=2)."
+        )
+
+
+@jax.jit(static_argnames="n")
+def _dual(
+    data21: FstatData | NarrowData,
+    point21: Doppler,
+    data22: FstatData | NarrowData,
+    point22: Doppler,
+    prior: DualHarmonicPrior,
+    key: jax.Array,
+    n: int,
+) -> DualHarmonicPosterior:
+    of21 = total_likelihood(data21, point21), unit_of_h0(data21)
+    of22 = total_likelihood(data22, point22), unit_of_h0(data22)
+    return dual_posterior_of(of21, of22, prior, key, n)
+
+
+def dual_posterior_of(
+    of21: tuple[AmplitudeLikelihood, jax.Array],
+    of22: tuple[AmplitudeLikelihood, jax.Array],
+    prior: DualHarmonicPrior,
+    key: jax.Array,
+    n: int,
+) -> DualHarmonicPosterior:
+    """Return the posterior for likelihoods and units of the two harmonics, with n samples, without any checks."""
+    parts = [
+        Part(partial(_at_l2m1, of21[0]), prior.c21, of21[1]),
+        Part(partial(_at_l2m2, of22[0]), prior.c22, of22[1]),
+    ]
+    found = joint_posterior(parts, OnGrid(prior.orientation), key, n)
+    samples = dual_amplitude_of(*found.h0, found.cosi, found.psi, *found.phi0)
+    return DualHarmonicPosterior(found.log_bstat, samples, *found.densities)
+
+
+def _at_l2m1(likelihood: AmplitudeLikelihood, cosi: jax.Array, psi: jax.Array) -> AtOrientation:
+    """Return the likelihood as a function of C21 and phi21."""
+    scale, own_cosi = of_l2m1(cosi)
+    own = at_orientation(likelihood, own_cosi, psi + 0.25 * np.pi)
+    return AtOrientation(scale * own.z, jnp.square(scale) * own.q, own.phase - 0.5 * np.pi)
+
+
+def _at_l2m2(likelihood: AmplitudeLikelihood, cosi: jax.Array, psi: jax.Array) -> AtOrientation:
+    """Return the likelihood as a function of C22 and phi22; h0 is 2 C22."""
+    own = at_orientation(likelihood, cosi, psi)
+    return AtOrientation(2 * own.z, 4 * own.q, own.phase - np.pi)

@@ -1,0 +1,188 @@
+"""Draw samples of a signal's parts at common orientations, and compute the densities of their amplitudes.
+
+A signal has one part for each frequency of a neutron star: parts share cosi and psi, and have amplitudes and initial
+phases of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import i0e, logsumexp
+
+from jfstat.inference.bstat import AtOrientation, edge_of, log_over_h0, range_of_h0
+from jfstat.inference.density import PosteriorDensity
+from jfstat.inference.distributions import Distribution
+from jfstat.inference.orientations import TINY, OnGrid, OnSphere
+
+POINTS = 160
+"""Number of equally spaced strain amplitudes of a density, and of others that are spaced as the prior is."""
+AT_ONCE = 32
+"""Number of strain amplitudes whose densities are computed together."""
+LEAST_SHARE = 1e-12
+"""Share of the posterior, over the largest, below which an orientation does not widen the range of h0."""
+OVERSAMPLING = 4
+"""Number of draws for each sample, which is taken from them by their weights."""
+CONDITIONAL_POINTS = 96
+"""Number of strain amplitudes of each kind at one orientation."""
+ANGLES = 129
+"""Number of phases in the density of phi0."""
+PHASE_SIGMAS = 8.0
+"""Range of phi0 that counts around its best value, in standard deviations."""
+
+
+class Part(NamedTuple):
+    """A part of a signal with an amplitude, called h0 here, and an initial phase of its own.
+
+    Attributes
+    ----------
+    at : callable
+        The likelihood at cosi and psi, (n,) each, as a function of the amplitude and the phase.
+    prior : Distribution or None
+        Prior of the amplitude; None for one that is flat without end.
+    unit : () float64
+        Inverse of the density of a prior that is flat without end.
+    """
+
+    at: Callable[[jax.Array, jax.Array], AtOrientation]
+    prior: Distribution | None
+    unit: jax.Array
+
+    def over_h0(self, own: AtOrientation) -> jax.Array:
+        """Return the logarithm of the integral over amplitude and phase, (n,) float64."""
+        return log_over_h0(self.prior, self.unit, own.z, own.q)
+
+
+class Joint(NamedTuple):
+    """The posterior of a signal's parts.
+
+    Attributes
+    ----------
+    log_bstat : () float64
+        Logarithm of the Bayes factor.
+    densities : list of PosteriorDensity
+        Of the amplitude of each part.
+    cosi, psi : (n,) float64
+        Samples.
+    h0, phi0 : list of (n,) float64
+        Samples of each part.
+    """
+
+    log_bstat: jax.Array
+    densities: list[PosteriorDensity]
+    cosi: jax.Array
+    psi: jax.Array
+    h0: list[jax.Array]
+    phi0: list[jax.Array]
+
+
+def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.Array, n: int) -> Joint:
+    """Return the posterior of a signal's parts, with n samples."""
+    nodes = chosen.nodes
+    own = [part.at(nodes.cosi, nodes.psi) for part in parts]
+    over_h0 = [part.over_h0(x) for part, x in zip(parts, own, strict=True)]
+    of_nodes = nodes.log_weight + sum(over_h0)
+    total = logsumexp(of_nodes)
+    counts = jnp.exp(of_nodes - jnp.max(of_nodes)) > LEAST_SHARE
+    densities = [
+        _density(part, x, of_nodes - own_share - total, counts)
+        for part, x, own_share in zip(parts, own, over_h0, strict=True)
+    ]
+    of_node, of_cell, of_sample, *of_parts = jax.random.split(key, 3 + 2 * len(parts))
+    index = _resampled(of_node, of_nodes, OVERSAMPLING * n)
+    drawn = chosen.near(of_cell, index)
+    there = [part.at(drawn.cosi, drawn.psi) for part in parts]
+    of_drawn = drawn.log_weight + sum(part.over_h0(x) for part, x in zip(parts, there, strict=True))
+    taken = _resampled(of_sample, of_drawn - of_nodes[index], n)
+    there, drawn = jax.tree.map(lambda x: x[taken], (there, drawn))
+    h0 = [_sampled_h0(of_parts[2 * i], part, x) for i, (part, x) in enumerate(zip(parts, there, strict=True))]
+    phi0 = [
+        _sampled_phase(of_parts[2 * i + 1], x.phase, size * x.z)
+        for i, (size, x) in enumerate(zip(h0, there, strict=True))
+    ]
+    return Joint(total, densities, drawn.cosi, drawn.psi, h0, phi0)
+
+
+def _density(part: Part, own: AtOrientation, log_weight: jax.Array, counts: jax.Array) -> PosteriorDensity:
+    """Return the density of a part's amplitude, given the posterior weight of orientations without this part."""
+    h0 = _grid(part.prior, *_bounds(part.prior, own, counts), POINTS)
+
+    def log_density(h0: jax.Array) -> jax.Array:
+        return logsumexp(log_weight + _log_likelihood(own, h0)) + _log_prior(part.prior, part.unit, h0)
+
+    return PosteriorDensity(h0, jnp.exp(jax.lax.map(log_density, h0, batch_size=AT_ONCE)))
+
+
+def _log_likelihood(own: AtOrientation, h0: jax.Array) -> jax.Array:
+    """Return the logarithm of the likelihood ratio at strain amplitudes, averaged over phi0."""
+    x = h0 * own.z
+    return x + jnp.log(i0e(x)) - 0.5 * h0**2 * own.q
+
+
+def _log_prior(prior: Distribution | None, unit: jax.Array, h0: jax.Array) -> jax.Array:
+    return jnp.broadcast_to(-jnp.log(unit), h0.shape) if prior is None else prior.log_prob(h0)
+
+
+def _bounds(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the least and the largest h0 at the orientations that count, () float64 each."""
+    first, last = range_of_h0(prior, own.z, own.q)
+    # a range that begins within the width of the likelihood begins at the prior's end
+    near = first * jnp.sqrt(own.q) < 1
+    first = jnp.where(near, 0.0 if prior is None else prior.low, first)
+    return jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0))
+
+
+def _grid(prior: Distribution | None, low: jax.Array, high: jax.Array, n: int) -> jax.Array:
+    """Return strain amplitudes between two, in order: n equally spaced ones, n that are spaced as the prior is, and n
+    where the prior falls if it does so within."""
+    fraction = jnp.linspace(0.0, 1.0, n)
+    parts = [low + fraction * (high - low)]
+    if prior is not None:
+        first, last = prior.cdf(low), prior.cdf(high)
+        parts.append(prior.quantile(first + fraction * (last - first)))
+    if edge := edge_of(prior):
+        parts.append(edge[0] + fraction * (edge[1] - edge[0]))
+    return jnp.sort(jnp.clip(jnp.concatenate(parts), low, high))
+
+
+def _resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:
+    """Return n indices, taken by their weights with a single random number (systematically), in random order."""
+    by_number, by_order = jax.random.split(key)
+    below = jnp.cumsum(jnp.exp(log_weight - jnp.max(log_weight)))
+    wanted = (jnp.arange(n, dtype=jnp.float64) + jax.random.uniform(by_number, (), jnp.float64)) / n * below[-1]
+    return jax.random.permutation(by_order, jnp.searchsorted(below, wanted).clip(max=len(below) - 1))
+
+
+def _drawn(u: jax.Array, x: jax.Array, log_density: jax.Array) -> jax.Array:
+    """Return the value below which there is a fraction u of a density that is known at some values in order."""
+    density = jnp.exp(log_density - jnp.max(log_density))
+    below = jnp.concatenate([jnp.zeros(1), jnp.cumsum(0.5 * (density[1:] + density[:-1]) * jnp.diff(x))])
+    return jnp.interp(u * below[-1], below, x)
+
+
+def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation) -> jax.Array:
+    """Return an amplitude drawn at each of n orientations, (n,) float64."""
+
+    def one(u: jax.Array, own: AtOrientation) -> jax.Array:
+        h0 = _grid(part.prior, *_bounds(part.prior, own, jnp.bool_(True)), CONDITIONAL_POINTS)
+        return _drawn(u, h0, _log_likelihood(own, h0) + _log_prior(part.prior, part.unit, h0))
+
+    u = jax.random.uniform(key, own.z.shape, jnp.float64)
+    return jax.lax.map(lambda x: one(*x), (u, own), batch_size=1024)
+
+
+def _sampled_phase(key: jax.Array, phase: jax.Array, concentration: jax.Array) -> jax.Array:
+    """Return phases drawn from von Mises distributions, (n,) float64 in [0, 2 pi)."""
+    t = jnp.linspace(-1.0, 1.0, ANGLES)
+
+    def one(u: jax.Array, concentration: jax.Array) -> jax.Array:
+        x = jnp.minimum(np.pi, PHASE_SIGMAS / jnp.sqrt(jnp.maximum(concentration, TINY))) * t
+        return _drawn(u, x, -2 * concentration * jnp.square(jnp.sin(0.5 * x)))
+
+    u = jax.random.uniform(key, phase.shape, jnp.float64)
+    around = jax.lax.map(lambda x: one(*x), (u, concentration), batch_size=1024)
+    return jnp.mod(phase + around, 2 * np.pi)
