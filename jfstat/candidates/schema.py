@@ -109,6 +109,13 @@ COLUMNS = {
             digits=AMPLITUDE,
         ),
         Column("h0_high", "Upper end of this interval.", digits=AMPLITUDE),
+        Column("twoF_21", "2F at the rotation frequency, for signals with two harmonics.", digits=STATISTIC),
+        Column("c21_limit", "Upper limit of C21, the amplitude at the rotation frequency.", digits=AMPLITUDE),
+        Column("c21_low", "Lower end of the equal-tailed interval of C21.", digits=AMPLITUDE),
+        Column("c21_high", "Upper end of this interval.", digits=AMPLITUDE),
+        Column("c22_limit", "Upper limit of C22, half of h0, beside C21.", digits=AMPLITUDE),
+        Column("c22_low", "Lower end of the equal-tailed interval of C22.", digits=AMPLITUDE),
+        Column("c22_high", "Upper end of this interval.", digits=AMPLITUDE),
         Column("distance", "Distance by which strains become ellipticities; NaN if unknown.", "kpc", stale=False),
         Column("ellipticity_limit", "Upper limit of the ellipticity; NaN without a distance.", digits=AMPLITUDE),
         Column(

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from jfstat import kinds
+from jfstat.data.narrowdata import NarrowData
 from jfstat.data.noise import NoiseLike
 from jfstat.display import Displayed, Facts
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
+from jfstat.inference.amplitudeposterior import AmplitudePosterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.bstat import unit_of_h0
+from jfstat.inference.dualharmonic import DualHarmonicPrior
+from jfstat.inference.dualposterior import DualHarmonicPosterior
 from jfstat.inference.neutronstars import ellipticity, spin_down_limit
+from jfstat.inference.pulsarsignals import SIGNALS, OfHarmonic, PulsarSignal
 from jfstat.public import host
 from jfstat.pulsars.pulsar import Pulsar
-from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
-from jfstat.searching.targeted import narrowed, row_of, stretches_of, table_of
+from jfstat.searching.knownpulsars import PulsarBand, PulsarSearch, check_pulsars, pulsar_search, warn_of_ephemerides
+from jfstat.searching.targeted import Stretch, narrowed, row_of, stretches_of, table_of
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC, SPEED_OF_LIGHT
+from jfstat.statistic.likelihood import total_likelihood
 from jfstat.validation import FrequencyLike, probability, shown
 
 if TYPE_CHECKING:
@@ -38,12 +44,12 @@ class PulsarPosteriors(Displayed):
     ----------
     table : QTable
         A row for each pulsar, and for each side of a glitch during the data.
-    posteriors : tuple of AmplitudePosterior
+    posteriors : tuple of AmplitudePosterior or DualHarmonicPosterior
         Posteriors with their samples, in the order of the rows.
     """
 
     table: QTable
-    posteriors: tuple[AmplitudePosterior, ...]
+    posteriors: tuple[AmplitudePosterior, ...] | tuple[DualHarmonicPosterior, ...]
 
     def _facts(self) -> Facts:
         names = ", ".join(str(row["name"]) for row in self.table[:6]) + (", ..." if len(self.table) > 6 else "")
@@ -54,7 +60,7 @@ class PulsarPosteriors(Displayed):
 def pulsar_posteriors(
     sfts: SFTs | SFTFiles | str | os.PathLike | Sequence[str | os.PathLike],
     pulsars: Pulsar | Iterable[Pulsar],
-    prior: AmplitudePrior | Mapping[str, AmplitudePrior] | None = None,
+    prior: AmplitudePrior | DualHarmonicPrior | Mapping[str, AmplitudePrior | DualHarmonicPrior] | None = None,
     *,
     credibility: float = 0.95,
     sqrt_sx: NoiseLike | None = None,
@@ -62,11 +68,12 @@ def pulsar_posteriors(
     guard: FrequencyLike = 1.0,
     progress: bool = True,
 ) -> PulsarPosteriors:
-    """Compute the posteriors of h0, cosi, psi and phi0 of known pulsars, and limits of their ellipticities.
+    """Compute the posteriors of the amplitudes of known pulsars' signals, and limits of their ellipticities.
 
     Each SFT is reduced to what it holds of each signal, as by `search_pulsars`, and the posterior of each pulsar is
     computed as by `amplitude_posterior`, whose documentation gives the sources. The phase is taken as known: it is
-    that of the timing solution at twice the rotation frequency.
+    that of the timing solution at twice the rotation frequency. With a `DualHarmonicPrior` the signal is that at the
+    rotation frequency and at twice it, as for `dual_harmonic_posterior`.
 
     Parameters
     ----------
@@ -75,9 +82,10 @@ def pulsar_posteriors(
     pulsars : Pulsar or several
         Pulsars from `read_par` and `read_pulsars`. A pulsar with a glitch during the data gets a row for the SFTs
         before the glitch and another for those after it, each with a posterior of its own; they are not combined.
-    prior : AmplitudePrior, or mapping of names of pulsars to AmplitudePriors, optional
-        By default isotropic orientations and a flat distribution of h0 without end; also for pulsars that the mapping
-        does not name.
+    prior : AmplitudePrior, DualHarmonicPrior, or mapping of names of pulsars to either, optional
+        Its kind chooses between signals at one and at two harmonics. By default one harmonic, isotropic orientations
+        and a flat distribution of h0 without end; pulsars that a mapping does not name have amplitudes flat without
+        end, too.
     credibility : float
         Probability of limits and intervals.
     sqrt_sx, ephemeris, guard, progress
@@ -86,13 +94,14 @@ def pulsar_posteriors(
     Returns
     -------
     PulsarPosteriors
-        Its table has the columns of `search_pulsars` and: ``log_bstat``; ``h0_limit``, ``h0_low`` and ``h0_high``;
-        ``distance`` (kpc), from the solution's ``PX`` or, in catalogues, ``DIST``; ``ellipticity_limit``;
-        ``h0_spin_down``, the spin-down limit, of the spin-down without the part that proper motion feigns (Shklovskii
-        1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``, ``h0_limit`` over it. The last three
-        assume a moment of inertia of 1e38 kg m^2, and are NaN without a positive parallax or distance; the last two
-        also for a star that spins up. With the default prior ``log_bstat`` is known up to a constant only: noise alone
-        gives some 1 to 4.
+        Its table has the columns of `search_pulsars`, for twice the rotation frequency, and: ``log_bstat``;
+        ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc), from the solution's ``PX`` or, in catalogues,
+        ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the spin-down limit, of the spin-down without the part that
+        proper motion feigns (Shklovskii 1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``,
+        ``h0_limit`` over it. The last three assume a moment of inertia of 1e38 kg m^2, and are NaN without a positive
+        parallax or distance; the last two also for a star that spins up. With the default prior ``log_bstat`` is known
+        up to a constant only: noise alone gives some 1 to 4. For two harmonics h0 is 2 C22, ``twoF_21`` is 2F at the
+        rotation frequency, and there are ``c21_limit``, ``c21_low`` and ``c21_high``, and the same of ``c22``.
 
     Raises
     ------
@@ -116,47 +125,114 @@ def pulsar_posteriors(
     h0 is too small by mean(w)/rms(w).
     """
     known = check_pulsars(pulsars)
-    priors = _priors(prior, known)
+    signal, priors = _signal_and_priors(prior, known)
     level = probability(credibility, "credibility", "give one such as 0.95")
-    search = pulsar_search(sfts, known, PulsarBand(), sqrt_sx, ephemeris, guard, None, progress)
+    bands = [PulsarBand(harmonic=harmonic) for harmonic in signal.harmonics]
+    searches = [pulsar_search(sfts, known, band, sqrt_sx, ephemeris, guard, None, progress) for band in bands]
     warn_of_ephemerides(known, ephemeris)
+    measured = _common([_measured(search) for search in searches])
+    posteriors = []
+    for place, x in enumerate(measured[-1].stretches):
+        key = jax.random.fold_in(jax.random.key(0), place)
+        own = signal.posterior([one.likelihoods[place] for one in measured], priors.get(x.pulsar.name), key)
+        posteriors.append(jax.tree.map(np.asarray, own))
+    table: Any = measured[-1].table
+    table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
+    signal.add_columns(table, posteriors, [np.array([row[0] for row in one.rows]) for one in measured], level)
+    _add_ellipticities(table, [x.pulsar for x in measured[-1].stretches])
+    table.meta["credibility"] = level
+    return PulsarPosteriors(table, tuple(posteriors))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What the SFTs say of the pulsars at one harmonic.
+
+    Attributes
+    ----------
+    search : PulsarSearch
+    stretches : list of Stretch
+        Pulsars and parts of the data, n of them.
+    rows : list of (m,) ndarray
+        Numbers of `row_of` for each.
+    likelihoods : list of pairs
+        The likelihood of each, and the unit of amplitudes without a prior.
+    """
+
+    search: PulsarSearch
+    stretches: list[Stretch]
+    rows: list[np.ndarray]
+    likelihoods: list[OfHarmonic]
+
+    @property
+    def table(self) -> QTable:
+        """The table of `search_pulsars`."""
+        return table_of(self.stretches, dict(enumerate(self.rows)), self.search)
+
+    def only(self, keys: list[tuple[int, float]]) -> Measured:
+        """Return what there is of given pulsars and parts of the data, in that order."""
+        place = {key: i for i, key in enumerate(map(_key, self.stretches))}
+        order = [place[key] for key in keys]
+        stretches = [replace(self.stretches[i], place=j) for j, i in enumerate(order)]
+        return Measured(self.search, stretches, [self.rows[i] for i in order], [self.likelihoods[i] for i in order])
+
+
+def _key(x: Stretch) -> tuple[int, float]:
+    return id(x.pulsar), x.start
+
+
+def _measured(search: PulsarSearch) -> Measured:
     stretches = stretches_of(search)
-    rows, found = {}, {}
-    for x, data in narrowed(stretches, search):
-        rows[x.place] = row_of(data, search)
-        key = jax.random.fold_in(jax.random.key(0), x.place)
-        own = amplitude_posterior(data, data.centre, priors.get(x.pulsar.name), key=key)
-        found[x.place] = jax.tree.map(np.asarray, own)
-    posteriors = tuple(found[x.place] for x in stretches)
-    table = table_of(stretches, rows, search)
-    _add_limits(table, posteriors, [x.pulsar for x in stretches], level)
-    return PulsarPosteriors(table, posteriors)
+    found = {x.place: (row_of(data, search), _likelihood_and_unit(data)) for x, data in narrowed(stretches, search)}
+    both = [found[x.place] for x in stretches]
+    return Measured(search, stretches, [row for row, _ in both], [own for _, own in both])
 
 
-def _priors(
-    prior: AmplitudePrior | Mapping[str, AmplitudePrior] | None, known: list[Pulsar]
-) -> dict[str, AmplitudePrior]:
-    """Return the priors of pulsars that have one, by their names."""
+def _common(measured: list[Measured]) -> list[Measured]:
+    """Return what there is of the pulsars that were measured at all harmonics.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    keys = [_key(x) for x in measured[-1].stretches]
+    for other in measured[:-1]:
+        present = {_key(x) for x in other.stretches}
+        keys = [key for key in keys if key in present]
+    if not keys:
+        raise ValueError(
+            "the SFTs hold no pulsar at both harmonics: give SFTs around the rotation frequency and twice it."
+        )
+    return [one.only(keys) for one in measured]
+
+
+@jax.jit
+def _likelihood_and_unit(data: NarrowData) -> OfHarmonic:
+    return total_likelihood(data, data.centre), unit_of_h0(data)
+
+
+def _signal_and_priors(prior: object, known: list[Pulsar]) -> tuple[PulsarSignal, dict[str, Any]]:
+    """Return the kind of signal, and the priors of pulsars that have one, by their names."""
     names = [pulsar.name for pulsar in known]
     if prior is None:
-        return {}
-    if isinstance(prior, AmplitudePrior):
-        return dict.fromkeys(names, prior)
-    if not isinstance(prior, Mapping) or not all(isinstance(x, AmplitudePrior) for x in prior.values()):
-        raise TypeError(f"prior must be a jfstat.AmplitudePrior, or a mapping of names to such, not {shown(prior)}.")
+        return SIGNALS[AmplitudePrior], {}
+    if type(prior) in SIGNALS:
+        return SIGNALS[type(prior)], dict.fromkeys(names, prior)
+    if not isinstance(prior, Mapping) or not all(type(x) in SIGNALS for x in prior.values()):
+        kinds_of_priors = " or a ".join(f"jfstat.{kind.__name__}" for kind in SIGNALS)
+        raise TypeError(f"prior must be a {kinds_of_priors}, or a mapping of names to such, not {shown(prior)}.")
     strange = [name for name in prior if name not in names]
     if strange:
         raise ValueError(f"prior names {strange[0]}, which is none of the pulsars: {', '.join(names[:8])}.")
-    return dict(prior)
+    used = {type(x) for x in prior.values()}
+    if len(used) > 1:
+        raise ValueError("prior has priors of one harmonic and of two: compute these pulsars in calls of their own.")
+    return SIGNALS[used.pop() if used else AmplitudePrior], dict(prior)
 
 
-def _add_limits(
-    table: Any, posteriors: Sequence[AmplitudePosterior], pulsars: Sequence[Pulsar], credibility: float
-) -> None:
-    """Add the columns of the posteriors to the table of `search_pulsars`."""
-    table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
-    limit = np.array([float(x.h0_limit(credibility)) for x in posteriors])
-    low, high = np.array([np.asarray(x.h0_interval(credibility)) for x in posteriors]).T
+def _add_ellipticities(table: Any, pulsars: Sequence[Pulsar]) -> None:
+    """Add columns with distances, limits of ellipticities and spin-down limits."""
     parallax = np.array([max(x.parallax, 0.0) for x in pulsars])  # negative ones are measured, too
     near = parallax > 0
     distance = ASTRONOMICAL_UNIT / (1e3 * PARSEC * np.where(near, parallax, 1.0))
@@ -165,11 +241,10 @@ def _add_limits(
     across = np.array([sum(v * v for v in x.motion) for x in pulsars]) * distance * 1e3 * PARSEC / SPEED_OF_LIGHT
     f1dot = np.asarray(table["f1dot"].to_value("Hz/s")) + freq * across
     spin_down = np.where(near, np.asarray(spin_down_limit(freq, f1dot, distance)), np.nan)
-    table["h0_limit"], table["h0_low"], table["h0_high"] = limit, low, high
+    limit = np.asarray(table["h0_limit"])
     import astropy.units as u
 
     table["distance"] = np.where(near, distance, np.nan) * u.kpc
     table["ellipticity_limit"] = np.where(near, np.asarray(ellipticity(limit, freq, distance)), np.nan)
     table["h0_spin_down"] = spin_down
     table["spin_down_ratio"] = limit / spin_down
-    table.meta["credibility"] = credibility
