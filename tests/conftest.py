@@ -10,6 +10,7 @@ that are marked `compiled` run in no other: they ask for the same bits of differ
 """
 
 import atexit
+import ctypes
 import gc
 import os
 import platform
@@ -42,18 +43,41 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 gc.set_threshold(200_000, 50, 100)  # tracing makes many small objects: looking for dead ones took an eighth of the time
-MOST_MAPS = 45_000
-"""Memory maps from which on a worker drops its compiled programs, some seconds of work: each program takes some maps, a
-module of tests some thousands, and Linux allows 65,530."""
+PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+MOST_MAPS = 40_000
+"""Memory maps from which on a worker drops its compiled programs: each program takes some maps, a module of tests some
+thousands, and Linux allows 65,530."""
+MOST_MEMORY = 3 << 30
+"""Resident memory, bytes, from which on a worker drops them, too: two workers must fit in a small machine."""
+TESTS_BETWEEN = 8
+"""Number of tests between two looks at a worker's memory and maps, which take some milliseconds."""
+_tests_run = 0
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def few_compiled_programs():
     """Workers that compile thousands of programs end in a segmentation fault of XLA's compiler, out of memory maps."""
+    global _tests_run
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    _tests_run += 1
+    if _tests_run % TESTS_BETWEEN == 0 and _too_much():
         jax.clear_caches()
+        gc.collect()
+        _trim()
+
+
+def _too_much() -> bool:
+    if not Path("/proc/self/maps").exists():  # not Linux
+        return False
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * PAGE > MOST_MEMORY or Path("/proc/self/maps").read_bytes().count(b"\n") > MOST_MAPS
+
+
+def _trim() -> None:
+    """Give freed memory back to the system, which glibc keeps."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def pytest_sessionfinish():
@@ -62,7 +86,11 @@ def pytest_sessionfinish():
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("slow"):  # a case of a test that is marked ci otherwise
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "ci"]
     if os.environ.get("XLA_FLAGS") == QUICKLY:
         skipped = pytest.mark.skip(reason="programs are compiled quickly: set XLA_FLAGS to compile them as users do")
         for item in items:

@@ -1,0 +1,185 @@
+"""Compare the limits of known pulsars, and the time they take, with those of cwinpy, from the same frame files.
+
+    pip install cwinpy            # needs the GNU Scientific Library; not a dependency of jfstat
+    python examples/beside_cwinpy.py --json examples/beside_cwinpy.json
+
+A day of strain of two detectors is simulated with the signals of five pulsars: three isolated ones, a binary, and one
+with both harmonics. cwinpy heterodynes the frames and samples the posterior with dynesty; jfstat makes SFTs of the
+frames and sums the posterior. The priors are the same; cwinpy integrates over the noise floor, jfstat estimates it.
+"""
+
+import argparse
+import json
+import logging
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+
+import jfstat  # noqa: E402
+
+START, DAYS, NOISE = 1_167_458_304, 1, 4e-24
+BAND = 12.0, 120.0
+LARGEST = 2e-23
+"""Largest amplitude that priors allow."""
+SOLUTION = "RAJ {ra}\nDECJ {dec}\nF0 {f0}\nF1 {f1}\nPEPOCH 57760\nPX 1.5\nEPHEM DE405\nUNITS TDB\n"
+ORBIT = "BINARY BT\nA1 1.897991\nPB 5.741046\nT0 57757.2\nECC 0.21\nOM 33.4\n"
+PULSARS = {
+    "J0534+2200": (dict(ra="05:34:31.97", dec="22:00:52.1", f0=29.946923, f1=-3.7e-10), "", dict(h0=6e-25, cosi=0.4)),
+    "J0835-4510": (dict(ra="08:35:20.61", dec="-45:10:34.9", f0=18.190021, f1=-1.5e-11), "", dict(h0=0.0, cosi=0.0)),
+    "J1748-2446": (dict(ra="17:48:04.85", dec="-24:46:45.0", f0=38.481164, f1=-1e-12), "", dict(h0=2e-25, cosi=-0.8)),
+    "J0437-4715": (dict(ra="04:37:15.89", dec="-47:15:09.1", f0=43.688, f1=-1.7e-15), ORBIT, dict(h0=5e-25, cosi=0.1)),
+    "J1952+3252": (
+        dict(ra="19:52:58.20", dec="32:52:40.5", f0=25.296478, f1=-3.7e-12),
+        "",
+        dict(c21=1e-24, c22=3e-25, cosi=0.3),
+    ),
+}
+ANGLES = dict(psi=0.3, phi0=1.2), dict(psi=0.3, phi21=0.7, phi22=1.9)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="file of results")
+    parser.add_argument("--live", type=int, default=1024, help="live points of dynesty")
+    parser.add_argument("--pulsars", nargs="+", choices=PULSARS, default=list(PULSARS), help="pulsars to compare")
+    options = parser.parse_args()
+    logging.disable(logging.INFO)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = {pulsar: solution(folder, pulsar) for pulsar in options.pulsars}
+        frames = simulated(folder, files)
+        ours, seconds = with_jfstat(frames, files)
+        rows = []
+        for pulsar in options.pulsars:
+            start = time.perf_counter()
+            theirs = with_cwinpy(folder, pulsar, files[pulsar], options.live)
+            row = {
+                "pulsar": pulsar,
+                "cwinpy_seconds": time.perf_counter() - start,
+                "cwinpy": theirs,
+                "jfstat": ours[pulsar],
+            }
+            row["ratio"] = {x: ours[pulsar][x] / theirs[x] for x in theirs}
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    result = {
+        "command": f"python examples/beside_cwinpy.py --live {options.live}",
+        "versions": {x: version(x) for x in ("cwinpy", "dynesty", "bilby", "jax")},
+        "jfstat_seconds": seconds,
+        "pulsars": rows,
+    }
+    print(json.dumps({"jfstat_seconds": seconds}))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def solution(folder: Path, name: str) -> Path:
+    """Write a pulsar's .par file."""
+    values, orbit, _ = PULSARS[name]
+    path = folder / f"{name}.par"
+    path.write_text(f"PSRJ {name}\n" + SOLUTION.format(**values) + orbit)
+    return path
+
+
+def both_harmonics(name: str) -> bool:
+    return "c21" in PULSARS[name][2]
+
+
+def simulated(folder: Path, files: dict[str, Path]) -> Path:
+    """Write frames with noise and all pulsars' signals."""
+    signals = []
+    for name, path in files.items():
+        pulsar, values = jfstat.read_par(path), PULSARS[name][2]
+        span = START, START + 86400 * DAYS
+        if both_harmonics(name):
+            amplitude = jfstat.DualHarmonicAmplitude(**values, **ANGLES[1])
+            signals += [(pulsar.doppler(*span, harmonic=k), amplitude.at_harmonic(k)) for k in (1, 2)]
+        elif values["h0"]:
+            signals.append((pulsar.doppler(*span), jfstat.Amplitude(**values, **ANGLES[0])))
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], START, 86400 * DAYS, *BAND, sqrt_sx=NOISE, signals=signals, ephemeris="DE405", seed=7
+    )
+    return jfstat.write_frames(sfts, folder / "frames")[0].parent
+
+
+def with_jfstat(frames: Path, files: dict[str, Path]) -> tuple[dict, dict]:
+    """Return limits of each pulsar, and times in seconds: SFTs of the frames, first and second call of each kind."""
+    start = time.perf_counter()
+    paths = [sorted(map(str, frames.glob(f"{detector}-*.gwf"))) for detector in "HL"]
+    low, high = BAND[0] + 0.5, BAND[1] - 0.5
+    sfts = jfstat.join_sfts([jfstat.sfts_from_frames(own, fmin=low, fmax=high) for own in paths])
+    seconds = {"sfts": time.perf_counter() - start}
+    flat = jfstat.Uniform(0, LARGEST)
+    kinds = {"one": jfstat.AmplitudePrior(h0=flat), "both": jfstat.DualHarmonicPrior(c21=flat, c22=flat)}
+    found = {}
+    for kind, prior in kinds.items():
+        own = [jfstat.read_par(path) for name, path in files.items() if both_harmonics(name) == (kind == "both")]
+        if not own:
+            continue
+        for call in ("first", "again"):
+            start = time.perf_counter()
+            table = jfstat.pulsar_posteriors(sfts, own, prior, ephemeris="DE405", progress=False).table
+            seconds[f"{kind}_{call}"] = time.perf_counter() - start
+        seconds[f"{kind}_pulsars"] = len(own)
+        for row in table:
+            names = ("c21", "c22") if kind == "both" else ("h0",)
+            found[str(row["name"])] = {x: float(row[f"{x}_limit"]) for x in names}
+    return found, seconds
+
+
+def with_cwinpy(folder: Path, name: str, par: Path, live: int) -> dict[str, float]:
+    """Return limits by cwinpy's heterodyne and dynesty."""
+    from bilby.core.prior import PriorDict, Sine, Uniform
+    from cwinpy.heterodyne import heterodyne
+    from cwinpy.pe import pe
+
+    both = both_harmonics(name)
+    own = folder / f"cwinpy-{name}"
+    own.mkdir()
+    data = {}
+    for factor in (1, 2) if both else (2,):
+        for detector in ("H1", "L1"):
+            label = f"{detector}-{factor}.hdf5"
+            heterodyne(
+                starttime=START,
+                endtime=START + 86400 * DAYS,
+                stride=86400 * DAYS,
+                detector=detector,
+                channel=f"{detector}:JFSTAT_STRAIN",
+                framecache=str(folder / "frames"),
+                pulsarfiles=str(par),
+                freqfactor=factor,
+                resamplerate=1 / 60,
+                includessb=True,
+                includebsb=True,
+                output=str(own),
+                label=label,
+            )
+            data.setdefault(f"data_file_{factor}f", {})[detector] = str(own / label)
+    priors = PriorDict({"iota": Sine(0, np.pi, name="iota"), "psi": Uniform(0, np.pi / 2, name="psi")})
+    names = ("c21", "c22") if both else ("h0",)
+    for x in names:
+        priors[x] = Uniform(0, LARGEST, name=x)
+    for x in ("phi21", "phi22") if both else ("phi0",):  # phi0 is of the rotation
+        priors[x] = Uniform(0, 2 * np.pi if both else np.pi, name=x)
+    runner = pe(
+        **data,
+        par_file=str(par),
+        prior=priors,
+        sampler="dynesty",
+        sampler_kwargs={"nlive": live, "sample": "rwalk", "verbose": False},
+        outdir=str(own),
+        label=name,
+    )
+    posterior = runner.result.posterior
+    return {x: float(np.quantile(posterior[x], 0.95)) for x in names}
+
+
+if __name__ == "__main__":
+    main()
