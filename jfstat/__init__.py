@@ -53,11 +53,12 @@ if TYPE_CHECKING:
     from jfstat.inference.amplitudeprior import AmplitudePrior
     from jfstat.inference.bstat import log_bstat
     from jfstat.inference.density import PosteriorDensity
-    from jfstat.inference.distributions import Cosine, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+    from jfstat.inference.distributions import Cosine, Exponential, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
     from jfstat.inference.dualharmonic import DualHarmonicAmplitude, DualHarmonicPrior
     from jfstat.inference.dualposterior import DualHarmonicPosterior, dual_harmonic_posterior
     from jfstat.inference.model import Model, model
     from jfstat.inference.neutronstars import ellipticity, spin_down_limit
+    from jfstat.inference.population import EllipticityLikelihoods, ellipticity_likelihoods
     from jfstat.inference.pulsarposteriors import PulsarPosteriors, pulsar_posteriors
     from jfstat.io.candidates import read_candidates, write_candidates
     from jfstat.io.lal.atoms import read_atoms, write_atoms
@@ -160,7 +161,9 @@ __all__ = [
     "DualHarmonicAmplitude",
     "DualHarmonicPosterior",
     "DualHarmonicPrior",
+    "EllipticityLikelihoods",
     "Ephemeris",
+    "Exponential",
     "FermiDirac",
     "Fit",
     "Fstat",
@@ -219,6 +222,7 @@ __all__ = [
     "dump_sfts",
     "each_sft",
     "ellipticity",
+    "ellipticity_likelihoods",
     "enable_export",
     "estimate_amplitude",
     "find_sfts",
@@ -339,7 +343,9 @@ _HOMES = {
     "DualHarmonicAmplitude": "jfstat.inference.dualharmonic",
     "DualHarmonicPosterior": "jfstat.inference.dualposterior",
     "DualHarmonicPrior": "jfstat.inference.dualharmonic",
+    "EllipticityLikelihoods": "jfstat.inference.population",
     "Ephemeris": "jfstat.geometry.ephemeris",
+    "Exponential": "jfstat.inference.distributions",
     "FermiDirac": "jfstat.inference.distributions",
     "Fit": "jfstat.followup.options",
     "Fstat": "jfstat.statistic.fstat",
@@ -398,6 +404,7 @@ _HOMES = {
     "dump_sfts": "jfstat.sfts.dump",
     "each_sft": "jfstat.strain.files",
     "ellipticity": "jfstat.inference.neutronstars",
+    "ellipticity_likelihoods": "jfstat.inference.population",
     "enable_export": "jfstat.exporting",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "find_sfts": "jfstat.sfts.reading",

@@ -23,10 +23,11 @@ from jfstat.geometry.trajectory import State, Trajectory
 from jfstat.inference.amplitudeposterior import AmplitudePosterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.density import PosteriorDensity
-from jfstat.inference.distributions import Cosine, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.inference.distributions import Cosine, Exponential, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
 from jfstat.inference.dualharmonic import DualHarmonicAmplitude, DualHarmonicPrior
 from jfstat.inference.dualposterior import DualHarmonicPosterior
 from jfstat.inference.model import Model
+from jfstat.inference.population import EllipticityLikelihoods
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.public import public
 from jfstat.signal.phasemodel import PhaseModel
@@ -47,6 +48,7 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
+CLASSES += (EllipticityLikelihoods, Exponential)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()

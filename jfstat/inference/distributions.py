@@ -66,13 +66,11 @@ class _Ended(Displayed):
 
 
 class _Positive(Displayed):
-    """Base of distributions of all positive numbers that have a width `sigma`."""
-
-    sigma: jax.Array
+    """Base of distributions of all positive numbers."""
 
     @property
-    def low(self) -> jax.Array:
-        return jnp.zeros_like(self.sigma)
+    def low(self) -> float:
+        return 0.0
 
     @property
     def high(self) -> float:
@@ -206,6 +204,40 @@ class HalfNormal(_Positive):
 
     def quantile(self, p: jax.Array) -> jax.Array:
         return -self.sigma * ndtri(0.5 * (1 - p))
+
+
+@registered
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
+class Exponential(_Positive):
+    """An exponential distribution of positive numbers: the density is exp(-x/mu)/mu.
+
+    Pitkin, Messenger & Fan 2018 (Phys. Rev. D 98, 063001) use it for the ellipticities of a population of pulsars.
+
+    Parameters
+    ----------
+    mu : float
+        Mean, positive.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
+    """
+
+    mu: jax.Array
+
+    def __init__(self, mu: NumberLike):
+        set_fields(self, mu=_number(mu, "mu"))
+        _positive(self.mu, "mu")
+
+    def log_prob(self, x: jax.Array) -> jax.Array:
+        return _within(self, x, -x / self.mu - jnp.log(self.mu))
+
+    def cdf(self, x: jax.Array) -> jax.Array:
+        return -jnp.expm1(-jnp.maximum(x, 0.0) / self.mu)
+
+    def quantile(self, p: jax.Array) -> jax.Array:
+        return -self.mu * jnp.log1p(-p)
 
 
 @registered
@@ -358,5 +390,5 @@ class Cosine(_Ended):
         return jnp.arcsin(jnp.clip(jnp.sin(self.minimum) + p * self._norm, -1.0, 1.0))
 
 
-KINDS: tuple[type, ...] = (Uniform, LogUniform, HalfNormal, Normal, FermiDirac, Cosine)
+KINDS: tuple[type, ...] = (Uniform, LogUniform, HalfNormal, Exponential, Normal, FermiDirac, Cosine)
 """All distributions."""

@@ -109,16 +109,16 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
 
 def _density(part: Part, own: AtOrientation, log_weight: jax.Array, counts: jax.Array) -> PosteriorDensity:
     """Return the density of a part's amplitude, given the posterior weight of orientations without this part."""
-    h0 = _grid(part.prior, *_bounds(part.prior, own, counts), POINTS)
+    h0 = _grid(part.prior, *bounds_of_h0(part.prior, own, counts), POINTS)
 
     def log_density(h0: jax.Array) -> jax.Array:
-        return logsumexp(log_weight + _log_likelihood(own, h0)) + _log_prior(part.prior, part.unit, h0)
+        return logsumexp(log_weight + averaged_over_phi0(own, h0)) + _log_prior(part.prior, part.unit, h0)
 
     return PosteriorDensity(h0, jnp.exp(jax.lax.map(log_density, h0, batch_size=AT_ONCE)))
 
 
-def _log_likelihood(own: AtOrientation, h0: jax.Array) -> jax.Array:
-    """Return the logarithm of the likelihood ratio at strain amplitudes, averaged over phi0."""
+def averaged_over_phi0(own: AtOrientation, h0: jax.Array) -> jax.Array:
+    """Return the logarithm of the likelihood ratio at strain amplitudes, averaged over phi0, (n,) float64."""
     x = h0 * own.z
     return x + jnp.log(i0e(x)) - 0.5 * h0**2 * own.q
 
@@ -127,7 +127,7 @@ def _log_prior(prior: Distribution | None, unit: jax.Array, h0: jax.Array) -> ja
     return jnp.broadcast_to(-jnp.log(unit), h0.shape) if prior is None else prior.log_prob(h0)
 
 
-def _bounds(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
+def bounds_of_h0(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the least and the largest h0 at the orientations that count, () float64 each."""
     first, last = range_of_h0(prior, own.z, own.q)
     # a range that begins within the width of the likelihood begins at the prior's end
@@ -168,8 +168,8 @@ def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation) -> jax.Array:
     """Return an amplitude drawn at each of n orientations, (n,) float64."""
 
     def one(u: jax.Array, own: AtOrientation) -> jax.Array:
-        h0 = _grid(part.prior, *_bounds(part.prior, own, jnp.bool_(True)), CONDITIONAL_POINTS)
-        return _drawn(u, h0, _log_likelihood(own, h0) + _log_prior(part.prior, part.unit, h0))
+        h0 = _grid(part.prior, *bounds_of_h0(part.prior, own, jnp.bool_(True)), CONDITIONAL_POINTS)
+        return _drawn(u, h0, averaged_over_phi0(own, h0) + _log_prior(part.prior, part.unit, h0))
 
     u = jax.random.uniform(key, own.z.shape, jnp.float64)
     return jax.lax.map(lambda x: one(*x), (u, own), batch_size=1024)

@@ -162,7 +162,7 @@ class OnGrid(NamedTuple):
     @property
     def nodes(self) -> Orientations:
         """The orientations of the sum, (n,): GRID values of each parameter, or the known one."""
-        (u, share_u), (v, share_v) = (_legendre(self._count(x)) for x in (self.prior.cosi, self.prior.psi))
+        (u, share_u), (v, share_v) = (legendre(self._count(x)) for x in (self.prior.cosi, self.prior.psi))
         grid = np.meshgrid(u, v, indexing="ij"), np.meshgrid(np.log(share_u), np.log(share_v), indexing="ij")
         return self._at(*(jnp.asarray(x.reshape(-1)) for pair in grid for x in pair))
 
@@ -173,7 +173,7 @@ class OnGrid(NamedTuple):
         random = jax.random.uniform(key, (2, *indices.shape), jnp.float64)
         parts = []
         for prior, index, u in zip((self.prior.cosi, self.prior.psi), own, random, strict=True):
-            edges = jnp.asarray(np.append(0.0, np.cumsum(_legendre(self._count(prior))[1])))
+            edges = jnp.asarray(np.append(0.0, np.cumsum(legendre(self._count(prior))[1])))
             parts.append((edges[index] + u * (edges[index + 1] - edges[index]), edges[index + 1] - edges[index]))
         (u, share_u), (v, share_v) = parts
         return self._at(u, v, jnp.log(share_u), jnp.log(share_v))
@@ -193,7 +193,7 @@ class OnGrid(NamedTuple):
         return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
 
 
-def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
+def legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes of Gauss and Legendre between 0 and 1 and their weights, (n,) each."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return 0.5 * (nodes + 1), 0.5 * weights

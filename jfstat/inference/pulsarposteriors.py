@@ -29,7 +29,7 @@ from jfstat.searching.targeted import Stretch, narrowed, row_of, stretches_of, t
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC, SPEED_OF_LIGHT
-from jfstat.statistic.likelihood import total_likelihood
+from jfstat.statistic.likelihood import AmplitudeLikelihood, total_likelihood
 from jfstat.validation import FrequencyLike, probability, shown
 
 if TYPE_CHECKING:
@@ -46,10 +46,13 @@ class PulsarPosteriors(Displayed):
         A row for each pulsar, and for each side of a glitch during the data.
     posteriors : tuple of AmplitudePosterior or DualHarmonicPosterior
         Posteriors with their samples, in the order of the rows.
+    likelihoods : tuple of tuples of AmplitudeLikelihood
+        What the data say of each row's signal, at one harmonic or at two: see `ellipticity_likelihoods`.
     """
 
     table: QTable
     posteriors: tuple[AmplitudePosterior, ...] | tuple[DualHarmonicPosterior, ...]
+    likelihoods: tuple[tuple[AmplitudeLikelihood, ...], ...]
 
     def _facts(self) -> Facts:
         names = ", ".join(str(row["name"]) for row in self.table[:6]) + (", ..." if len(self.table) > 6 else "")
@@ -141,7 +144,8 @@ def pulsar_posteriors(
     signal.add_columns(table, posteriors, [np.array([row[0] for row in one.rows]) for one in measured], level)
     _add_ellipticities(table, [x.pulsar for x in measured[-1].stretches])
     table.meta["credibility"] = level
-    return PulsarPosteriors(table, tuple(posteriors))
+    likelihoods = zip(*([own for own, _ in one.likelihoods] for one in measured), strict=True)
+    return PulsarPosteriors(table, tuple(posteriors), tuple(likelihoods))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,208 @@
+"""Infer the distribution of ellipticities over pulsars: `ellipticity_likelihoods`."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from jfstat import kinds
+from jfstat.display import Displayed, Facts
+from jfstat.inference.amplitudeprior import AmplitudePrior
+from jfstat.inference.bstat import at_orientation, log_over_h0
+from jfstat.inference.distributions import KINDS, Distribution
+from jfstat.inference.joint import AT_ONCE, LEAST_SHARE, averaged_over_phi0, bounds_of_h0
+from jfstat.inference.neutronstars import CANONICAL_MOMENT, ellipticity
+from jfstat.inference.orientations import legendre, orientations
+from jfstat.inference.pulsarposteriors import PulsarPosteriors
+from jfstat.public import host
+from jfstat.statistic.likelihood import AmplitudeLikelihood
+from jfstat.validation import NumberLike, shown
+
+BELOW, AROUND = 160, 400
+"""Numbers of strain amplitudes from zero to where the likelihood counts, and over the range in which it does."""
+NODES = 8
+"""Number of values between two neighbouring ellipticities at which a distribution is summed."""
+LEAST_MASS = 1e-12
+"""Probability between two amplitudes below which it is taken from the density: differences are then rounded."""
+NOWHERE = -1e300
+"""Logarithm of a density where there is none, whose derivatives are finite."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, repr=False, eq=False)
+class EllipticityLikelihoods(Displayed):
+    """The likelihoods of K pulsars as functions of their ellipticities; made by `ellipticity_likelihoods`.
+
+    Attributes
+    ----------
+    ellipticity : (K, n) float64
+        Ellipticities from zero on, in order.
+    values : (K, n) float64
+        Logarithms of the likelihood ratios of signals with these ellipticities against noise, averaged over cosi, psi
+        and phi0.
+    slopes : (K, n) float64
+        Their derivatives by the ellipticity.
+    names : tuple of str, static
+        Names of the pulsars.
+    """
+
+    ellipticity: jax.Array
+    values: jax.Array
+    slopes: jax.Array
+    names: tuple[str, ...] = field(metadata=dict(static=True))
+
+    def _facts(self) -> Facts:
+        names = ", ".join(self.names[:6]) + (", ..." if len(self.names) > 6 else "")
+        return Facts(f"EllipticityLikelihoods of {len(self.names)} pulsars", [("names", names)])
+
+    def log_likelihood(self, distribution: Distribution) -> jax.Array:
+        """Return the log-likelihood ratio, against noise, of a distribution of the pulsars' ellipticities.
+
+        With ``stars``, ``lambda mu: stars.log_likelihood(jfstat.Exponential(mu))`` is that of a mean ellipticity, of
+        which `jax.grad` is the derivative.
+
+        Parameters
+        ----------
+        distribution : Uniform, LogUniform, HalfNormal, Exponential, Normal or FermiDirac
+            Distribution of ellipticities, the same for all pulsars; negative ones do not count.
+
+        Returns
+        -------
+        () float64
+
+        Raises
+        ------
+        TypeError
+            If `distribution` is none.
+        """
+        return jnp.sum(self.log_likelihood_of_each(distribution))
+
+    def log_likelihood_of_each(self, distribution: Distribution) -> jax.Array:
+        """Return the terms of `log_likelihood`, one for each pulsar, (K,) float64.
+
+        Raises
+        ------
+        TypeError
+            If `distribution` is none.
+        """
+        if not isinstance(distribution, KINDS):
+            raise TypeError(f"distribution must be one such as jfstat.Exponential, not {shown(distribution)}.")
+        return _log_likelihoods(self.ellipticity, self.values, self.slopes, distribution)
+
+
+@jax.jit
+def _log_likelihoods(x: jax.Array, values: jax.Array, slopes: jax.Array, distribution: Distribution) -> jax.Array:
+    """Return the logarithms of the integrals of a distribution times likelihoods, (K,) float64.
+
+    Between two neighbouring ellipticities the logarithm of the likelihood is a cubic, and it is summed at values that
+    are spaced as the distribution is, which may be narrow. Where the distribution is next to zero its density is used.
+    """
+    nodes, shares = (jnp.asarray(own) for own in legendre(NODES))
+    below = distribution.cdf(x)
+    first, mass, width = below[:, :-1, None], jnp.diff(below)[..., None], jnp.diff(x)[..., None]
+    some = (mass > LEAST_MASS) & (width > 0)
+    safe = jnp.where(width > 0, width, 1.0)
+    spaced = distribution.quantile(jnp.where(some, first + nodes * mass, 0.5))
+    at = jnp.where(some, jnp.clip((spaced - x[:, :-1, None]) / safe, 0.0, 1.0), nodes)
+    inside = x[:, :-1, None] + nodes * width
+    thin = jnp.where(width > 0, jnp.log(safe), NOWHERE) + jnp.maximum(distribution.log_prob(inside), NOWHERE)
+    log_mass = jnp.where(some, jnp.log(jnp.where(some, mass, 1.0)), thin)
+    rises = slopes[:, :-1, None] * width, slopes[:, 1:, None] * width
+    log_likelihood = _cubic(at, values[:, :-1, None], values[:, 1:, None], *rises)
+    return logsumexp(log_mass + log_likelihood + jnp.log(shares), axis=(1, 2))
+
+
+def _cubic(t: jax.Array, left: jax.Array, right: jax.Array, rise_left: jax.Array, rise_right: jax.Array) -> jax.Array:
+    """Return a cubic, given its values and derivatives at 0 and at 1, at t in between."""
+    u = 1 - t
+    return (1 + 2 * t) * u * u * left + t * u * u * rise_left + (1 + 2 * u) * t * t * right - t * t * u * rise_right
+
+
+@host(found=kinds.instance(PulsarPosteriors))
+def ellipticity_likelihoods(
+    found: PulsarPosteriors, *, moment: NumberLike = CANONICAL_MOMENT
+) -> EllipticityLikelihoods:
+    """Compute the likelihoods of pulsars' ellipticities, for inference of their distribution.
+
+    Hierarchical inference of a population of pulsars (Pitkin, Messenger & Fan 2018, Phys. Rev. D 98, 063001): the
+    likelihood of a distribution of ellipticities is the product over pulsars of the integrals of the distribution times
+    the likelihood of each. Those of the pulsars do not depend on the prior of h0 that `pulsar_posteriors` had;
+    orientations are isotropic.
+
+    Parameters
+    ----------
+    found : PulsarPosteriors
+        From `pulsar_posteriors`, of signals at twice the rotation frequency.
+    moment : float or Quantity
+        Moment of inertia of the stars, kg m^2.
+
+    Returns
+    -------
+    EllipticityLikelihoods
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If the posteriors are of two harmonics, a pulsar has several rows because of a glitch, which are not
+        independent, or no pulsar has a distance.
+
+    Warns
+    -----
+    UserWarning
+        If pulsars without a distance are left out.
+
+    Examples
+    --------
+    >>> found = jfstat.pulsar_posteriors(sfts, pulsars)  # doctest: +SKIP
+    >>> stars = jfstat.ellipticity_likelihoods(found)  # doctest: +SKIP
+    >>> stars.log_likelihood(jfstat.Exponential(1e-7))  # doctest: +SKIP
+    """
+    names = [str(name) for name in found.table["name"]]
+    if any(len(own) > 1 for own in found.likelihoods):
+        raise ValueError("found is of signals with two harmonics: compute pulsar_posteriors with an AmplitudePrior.")
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]} has several rows, before and after a glitch: leave it out of the pulsars.")
+    table: Any = found.table
+    freq, distance = (np.asarray(table[name].value) for name in ("freq", "distance"))
+    known = np.flatnonzero(np.isfinite(distance))
+    lost = [name for i, name in enumerate(names) if i not in known]
+    if not len(known):
+        raise ValueError("no pulsar has a distance: give PX in the .par files.")
+    if lost:
+        warnings.warn(f"without a distance there is no ellipticity: {', '.join(lost)} left out.", stacklevel=3)
+    likelihoods = [found.likelihoods[i][0] for i in known]
+    h0, values, slopes = _tables(jax.tree.map(lambda *x: jnp.stack(x), *likelihoods))
+    per_strain = ellipticity(1.0, freq[known], distance[known], moment=moment)
+    each = per_strain[:, None]
+    return EllipticityLikelihoods(h0 * each, values, slopes / each, tuple(names[i] for i in known))
+
+
+@jax.jit
+def _tables(likelihoods: AmplitudeLikelihood) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return strain amplitudes, and the logarithms of likelihoods averaged over orientations with their derivatives,
+    (K, n) float64 each."""
+    return jax.lax.map(_table, likelihoods)
+
+
+def _table(likelihood: AmplitudeLikelihood) -> tuple[jax.Array, jax.Array, jax.Array]:
+    nodes = orientations(likelihood, AmplitudePrior()).nodes
+    own = at_orientation(likelihood, nodes.cosi, nodes.psi)
+    weight = nodes.log_weight + log_over_h0(None, jnp.float64(1.0), own.z, own.q)
+    low, high = bounds_of_h0(None, own, weight - jnp.max(weight) > np.log(LEAST_SHARE))
+    fraction = jnp.linspace(0.0, 1.0, BELOW, endpoint=False)
+    h0 = jnp.concatenate([low * fraction, low + (high - low) * jnp.linspace(0.0, 1.0, AROUND)])
+
+    def value(h0: jax.Array) -> jax.Array:
+        return logsumexp(nodes.log_weight + averaged_over_phi0(own, h0))
+
+    values, slopes = jax.lax.map(jax.value_and_grad(value), h0, batch_size=AT_ONCE)
+    return h0, values, jnp.where(h0 == 0, 0.0, slopes)  # even; Bessel functions have one-sided derivatives in JAX

@@ -1,0 +1,113 @@
+"""ellipticity_likelihoods: against the Bayes factors of each pulsar, derivatives, calibration, messages."""
+
+from types import SimpleNamespace
+
+import astropy.units as u
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from astropy.table import QTable
+from likelihoods import fisher_matrices, likelihoods, one
+
+import jfstat
+from jfstat.inference.bstat import log_bstat_of
+from jfstat.inference.population import EllipticityLikelihoods, _tables
+from jfstat.inference.pulsarposteriors import PulsarPosteriors
+
+DISTRIBUTIONS = {
+    "exponential": jfstat.Exponential,
+    "half-normal": jfstat.HalfNormal,
+    "log-uniform": lambda x: jfstat.LogUniform(0.1 * x, 3 * x),
+    "uniform": lambda x: jfstat.Uniform(0.0, 2 * x),
+    "Fermi-Dirac": lambda x: jfstat.FermiDirac(mu=x, sigma=0.1 * x),
+}
+
+
+def posteriors(own, names=None):
+    """What pulsar_posteriors returns, for stars of whose h0 one is an ellipticity of 1e-7."""
+    n = len(own)
+    freq = 100.0
+    kpc = 1e-7 / float(jfstat.ellipticity(1.0, freq, 1.0))
+    table = QTable({"name": names or [f"J{i}" for i in range(n)]})
+    table["freq"], table["distance"] = np.full(n, freq) * u.Hz, np.full(n, kpc) * u.kpc
+    return PulsarPosteriors(table, (None,) * n, tuple((x,) for x in own))
+
+
+@pytest.fixture(scope="module")
+def stars():
+    rng = np.random.default_rng(1)
+    h0 = np.array([0.0, 1.0, 4.0, 8.0, 40.0])
+    amplitudes = jfstat.Amplitude(h0, rng.uniform(-1, 1, 5), rng.uniform(-0.7, 0.7, 5), rng.uniform(0, 6, 5))
+    stack = likelihoods(fisher_matrices(rng, [1.0, 2.0, 5.0, 10.0, 3.0]), amplitudes, rng)
+    return [one(stack, k) for k in range(5)]
+
+
+@pytest.mark.parametrize("mean", [0.01, 1.0, 10.0, 300.0])
+@pytest.mark.parametrize("name", ["half-normal", "log-uniform", "uniform", "Fermi-Dirac"])
+def test_terms_are_bayes_factors(stars, name, mean):
+    found = jfstat.ellipticity_likelihoods(posteriors(stars))
+    terms = found.log_likelihood_of_each(DISTRIBUTIONS[name](mean * 1e-7))
+    prior = jfstat.AmplitudePrior(h0=DISTRIBUTIONS[name](mean))
+    wanted = [float(jax.jit(log_bstat_of)(x, prior, jnp.float64(1.0))) for x in stars]
+    near = np.array(wanted) > -35  # or the distribution ends far below the signal
+    np.testing.assert_allclose(terms[near], np.array(wanted)[near], atol=3e-3)
+    assert np.all(np.asarray(terms)[~near] < -34)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_derivatives_are_differences(stars, name):
+    found = jfstat.ellipticity_likelihoods(posteriors(stars))
+
+    def total(log_mean):
+        return found.log_likelihood(DISTRIBUTIONS[name](jnp.exp(log_mean)))
+
+    at, step = jnp.log(6e-7), 1e-4
+    slope = (total(at + step) - total(at - step)) / (2 * step)
+    assert float(jax.grad(total)(at)) == pytest.approx(float(slope), rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_the_mean_of_a_population_is_found():
+    """Of 100 populations with means drawn from the prior, the rank of the mean in its posterior is uniform."""
+    from scipy.stats import kstest
+
+    rng, n, each = np.random.default_rng(2), 100, 10
+    log_means = rng.uniform(np.log(0.3), np.log(30), n)
+    grid = jnp.linspace(np.log(0.3), np.log(30), 200)
+    h0 = rng.exponential(size=(n, each)) * np.exp(log_means)[:, None]
+    shape = (n * each,)
+    angles = rng.uniform(-1, 1, shape), rng.uniform(-0.7, 0.7, shape), rng.uniform(0, 6, shape)
+    stack = likelihoods(
+        fisher_matrices(rng, 10 ** rng.uniform(0, 1, shape)), jfstat.Amplitude(h0.reshape(-1), *angles), rng
+    )
+
+    tables = [x.reshape(n, each, -1) for x in _tables(stack)]
+
+    def log_posterior(tables):
+        own = EllipticityLikelihoods(*tables, ("",) * each)
+        return jax.vmap(lambda at: own.log_likelihood(jfstat.Exponential(jnp.exp(at))))(grid)
+
+    density = np.asarray(jax.jit(lambda x: jax.lax.map(log_posterior, x))(tables))
+    density = np.exp(density - density.max(axis=1, keepdims=True))
+    below = np.cumsum(density, axis=1) / density.sum(axis=1, keepdims=True)
+    ranks = [np.interp(at, grid, own) for at, own in zip(log_means, below, strict=True)]
+    assert kstest(ranks, "uniform").pvalue > 0.01
+
+
+def test_mistakes_are_said(stars):
+    found = posteriors(stars[:2], ["J1", "J1"])
+    with pytest.raises(ValueError, match="J1 has several rows, before and after a glitch"):
+        jfstat.ellipticity_likelihoods(found)
+    with pytest.raises(ValueError, match="of signals with two harmonics"):
+        jfstat.ellipticity_likelihoods(PulsarPosteriors(found.table, (None,), ((stars[0], stars[1]),)))
+    found = posteriors(stars[:2])
+    found.table["distance"][0] = np.nan * u.kpc
+    with pytest.warns(UserWarning, match="without a distance there is no ellipticity: J0 left out"):
+        few = jfstat.ellipticity_likelihoods(found)
+    assert few.names == ("J1",) and "J1" in repr(few)
+    with pytest.raises(TypeError, match=r"distribution must be one such as jfstat\.Exponential"):
+        few.log_likelihood(SimpleNamespace(log_prob=None))
+    found.table["distance"][1] = np.nan * u.kpc
+    with pytest.raises(ValueError, match="no pulsar has a distance"):
+        jfstat.ellipticity_likelihoods(found)
