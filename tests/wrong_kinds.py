@@ -16,6 +16,8 @@ from astropy.table import QTable
 from strain_files import write_gwosc
 
 import jfstat
+from jfstat.inference.pulsarposteriors import PulsarPosteriors
+from jfstat.statistic.likelihood import total_likelihood
 
 START = 1_167_458_304
 PAR = """PSRJ J0001+0001
@@ -131,6 +133,10 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     lines = jfstat.read_lines(tmp_path / "L1lines.csv")
     (tmp_path / "a.par").write_text(PAR)
     pulsar = jfstat.read_par(tmp_path / "a.par")
+    below = jfstat.Doppler(1.0, 0.3, [50.0, -5e-11], START)
+    half = jfstat.prepare(jfstat.simulate_sfts(["H1", "L1"], START, 4 * 1800, 48.8, 51.2, seed=1), 49.9999, 50.0001)
+    star = QTable({"name": ["J0"], "freq": [100.0] * u.Hz, "distance": [1.0] * u.kpc})
+    limits = PulsarPosteriors(star, (), ((total_likelihood(data, point),),))
     candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
     stages = QTable({"candidate": [0, 0], "stage": [0, 1]})
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
@@ -501,6 +507,24 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.AmplitudePrior,
             dict(h0=jfstat.HalfNormal(1e-24), cosi=jfstat.Normal(0.5, 0.1), psi=jfstat.Uniform(0.0, 0.1)),
         ),
+        "DualHarmonicAmplitude": (
+            jfstat.DualHarmonicAmplitude, dict(c21=1e-24, c22=1e-24, cosi=0.5, psi=0.1, phi21=1.0, phi22=2.0)
+        ),
+        "DualHarmonicPrior": (
+            jfstat.DualHarmonicPrior,
+            dict(
+                c21=jfstat.HalfNormal(1e-24), c22=jfstat.Uniform(0.0, 1e-24), cosi=jfstat.Normal(0.5, 0.1), psi=0.1,
+            ),
+        ),
+        "Exponential": (jfstat.Exponential, dict(mu=1e-7)),
+        "dual_harmonic_posterior": (
+            jfstat.dual_harmonic_posterior,
+            dict(
+                data21=half, point21=below, data22=data, point22=point, prior=jfstat.DualHarmonicPrior(),
+                key=jax.random.key(1), samples=10,
+            ),
+        ),
+        "ellipticity_likelihoods": (jfstat.ellipticity_likelihoods, dict(found=limits, moment=1e38)),
         "Cosine": (jfstat.Cosine, dict(minimum=-0.5, maximum=0.5)),
         "FermiDirac": (jfstat.FermiDirac, dict(mu=1e-24, sigma=1e-25)),
         "HalfNormal": (jfstat.HalfNormal, dict(sigma=1e-24)),

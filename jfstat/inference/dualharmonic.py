@@ -16,9 +16,10 @@ from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior, check_strain_prior
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
 from jfstat.maths.pytrees import registered, set_fields
-from jfstat.signal.templates import Amplitude, require_possible, stacked
+from jfstat.signal.stacks import Stackable
+from jfstat.signal.templates import LIMITS, Amplitude, stacked
 from jfstat.statistic.amplitude import amplitude_of
-from jfstat.validation import AngleLike, NumberLike, as_float64
+from jfstat.validation import AngleLike, NumberLike, as_float64, require
 
 HARMONICS = (1, 2)
 """Frequencies of a signal over the rotation frequency."""
@@ -26,7 +27,7 @@ HARMONICS = (1, 2)
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class DualHarmonicAmplitude(Displayed):
+class DualHarmonicAmplitude(Displayed, Stackable):
     """Amplitudes of a signal at the rotation frequency and at twice it.
 
     With rotational phase phi and antenna patterns F+ and Fx at psi, the strain is the sum of::
@@ -82,8 +83,10 @@ class DualHarmonicAmplitude(Displayed):
         angles = ("psi", "phi21", "phi22")
         values = [as_float64(x, name, *(["rad"] if name in angles else [])) for name, x in given.items()]
         set_fields(self, **dict(zip(given, stacked(values, "a DualHarmonicAmplitude"), strict=True)))
-        for name, like in zip(given, ("h0", "h0", "cosi", "psi", "phi0", "phi0"), strict=True):
-            require_possible(getattr(self, name), like)
+        for name in given:
+            require(getattr(self, name), name, np.isfinite, "finite", "give a number")
+        for name, limit in (("c21", LIMITS["h0"]), ("c22", LIMITS["h0"]), ("cosi", LIMITS["cosi"])):
+            require(getattr(self, name), name, limit.holds, limit.must_be, limit.hint)
 
     def _facts(self) -> Facts:
         rows = [(f.name, str(getattr(self, f.name))) for f in dataclasses.fields(self)]

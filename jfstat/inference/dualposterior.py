@@ -114,8 +114,8 @@ def dual_harmonic_posterior(
     >>> half = jfstat.Doppler(point.alpha, point.delta, point.fkdot / 2, point.reftime)
     >>> jfstat.dual_harmonic_posterior(data, half, data, point)  # doctest: +SKIP
     """
-    check_signal(data21, point21, name="point21")
-    check_signal(data22, point22, name="point22")
+    _check_pair(data21, point21, "21")
+    _check_pair(data22, point22, "22")
     _check_star(point21, point22)
     n = whole(samples, "samples", 1, MOST_SAMPLES)
     if key is None:
@@ -123,6 +123,14 @@ def dual_harmonic_posterior(
     check_key(key)
     chosen = prior or DualHarmonicPrior()
     return _dual(data21.for_one_template, point21, data22.for_one_template, point22, chosen, key, n)
+
+
+def _check_pair(data: FstatData | NarrowData, point: Doppler, which: str) -> None:
+    """Raise the error of `check_signal`, with the names of the two arguments."""
+    try:
+        check_signal(data, point, name=f"point{which}")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"data{which} and point{which}: {error}") from None
 
 
 def _check_star(point21: Doppler, point22: Doppler) -> None:

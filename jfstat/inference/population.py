@@ -165,6 +165,8 @@ def ellipticity_likelihoods(
     >>> stars = jfstat.ellipticity_likelihoods(found)  # doctest: +SKIP
     >>> stars.log_likelihood(jfstat.Exponential(1e-7))  # doctest: +SKIP
     """
+    if np.ndim(ellipticity(1.0, 1.0, 1.0, moment=moment)):
+        raise ValueError("moment must be one number, the same for all pulsars: give the usual one in kg m^2.")
     names = [str(name) for name in found.table["name"]]
     if any(len(own) > 1 for own in found.likelihoods):
         raise ValueError("found is of signals with two harmonics: compute pulsar_posteriors with an AmplitudePrior.")

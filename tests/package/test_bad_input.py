@@ -260,6 +260,7 @@ RESULTS = (
     "SearchPlan",
 )
 RESULTS += ("AmplitudePosterior", "Model", "PulsarPosteriors")
+RESULTS += ("DualHarmonicPosterior", "EllipticityLikelihoods", "PosteriorDensity")
 RESULTS += ("PathPosterior", "SemicoherentAmplitude", "SemicoherentFstat", "Track", "UpperLimit", "ViterbiPath")
 """Classes that functions return; users do not call them."""
 WITHOUT_JAX = ("Detector", "Ephemeris", "Gating", "SearchStopped")
