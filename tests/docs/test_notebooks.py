@@ -67,6 +67,25 @@ def pictures_of(notebook):
     return sum("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ()))
 
 
+@pytest.mark.ci
+def test_limits_of_pulsars_hold_their_signals():
+    notebook = executed("pulsar_limits.ipynb")
+    assert pictures_of(notebook) == 3
+    outcome = outcome_of(notebook)
+    for low, truth, high in (outcome["c21"], outcome["h0"]):
+        assert low < truth < high
+    assert outcome["expected"] / 2 < outcome["limit"] < 2 * outcome["expected"]
+
+
+@pytest.mark.ci
+def test_the_mean_ellipticity_of_a_population_is_found():
+    notebook = executed("populations.ipynb")
+    assert pictures_of(notebook) == 3
+    outcome = outcome_of(notebook)
+    assert abs(np.log(outcome["mean"] / outcome["simulated"])) < 3 * np.log(outcome["factor"]) < 1
+    assert outcome["names"] == 40
+
+
 @pytest.mark.slow
 def test_the_first_search_runs():
     notebook = executed("first_search.ipynb")
