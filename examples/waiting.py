@@ -94,7 +94,7 @@ timed("viterbi", lambda: jfstat.viterbi(table, 1))
 prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-23))
 signal = jfstat.model(near, point, {"freq": jfstat.Uniform(50.01229, 50.01231)}, prior)
 with open("a.par", "w") as file:
-    file.write("PSRJ J1\\nRAJ 05:43:46.5\\nDECJ 11:27:33\\nF0 25.00615\\nF1 -5e-10\\nPEPOCH 57756.25\\nPX 0.5\\nUNITS TDB\\n")
+    file.write("RAJ 05:43:46.5\\nDECJ 11:27:33\\nF0 25.00615\\nF1 -5e-10\\nPEPOCH 57756.25\\nUNITS TDB\\nPX 1\\n")
 pulsar = jfstat.read_par("a.par")
 sfts = jfstat.simulate_sfts(["H1", "L1"], START, 172800, 48.9, 51.2, sqrt_sx=4e-24, signals=signals, seed=1)
 both("log_likelihood", lambda: jfstat.log_likelihood(near, point, signals[0][1]))

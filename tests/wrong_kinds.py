@@ -136,7 +136,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     below = jfstat.Doppler(1.0, 0.3, [50.0, -5e-11], START)
     half = jfstat.prepare(jfstat.simulate_sfts(["H1", "L1"], START, 4 * 1800, 48.8, 51.2, seed=1), 49.9999, 50.0001)
     star = QTable({"name": ["J0"], "freq": [100.0] * u.Hz, "distance": [1.0] * u.kpc})
-    limits = PulsarPosteriors(star, (), ((total_likelihood(data, point),),))
+    limits = PulsarPosteriors(star, (), (jfstat.AmplitudePrior(),), ((total_likelihood(data, point),),))
     candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
     stages = QTable({"candidate": [0, 0], "stage": [0, 1]})
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)

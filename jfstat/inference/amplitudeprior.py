@@ -72,6 +72,13 @@ class AmplitudePrior(Displayed):
         check_strain_prior(h0, "h0")
         set_fields(self, h0=h0, cosi=_checked(cosi, "cosi", 1.0), psi=_checked(psi, "psi", np.inf))
 
+    @property
+    def orientation(self) -> AmplitudePrior:
+        """The prior of cosi and psi alone."""
+        own = AmplitudePrior()
+        set_fields(own, cosi=self.cosi, psi=self.psi)
+        return own
+
     def sample(self, key: jax.Array, n: int) -> Amplitude:
         """Draw the amplitudes of n signals.
 

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.display import Displayed, Facts
-from jfstat.inference.amplitudeprior import AmplitudePrior, check_strain_prior
+from jfstat.inference.amplitudeprior import AmplitudePrior, check_strain_prior, is_distribution
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.maths.arrays import is_traced
 from jfstat.maths.pytrees import registered, set_fields
 from jfstat.signal.stacks import Stackable
 from jfstat.signal.templates import LIMITS, Amplitude, stacked
@@ -35,8 +36,8 @@ class DualHarmonicAmplitude(Displayed, Stackable):
         -C21/2 (F+ sin(iota) cos(iota) cos(phi + phi21) + Fx sin(iota) sin(phi + phi21))
         -C22 (F+ (1 + cos(iota)^2) cos(2 phi + phi22) + Fx 2 cos(iota) sin(2 phi + phi22))
 
-    as in LALSuite's XLALHeterodynedPulsarGetModel and cwinpy. A star with two equal moments of inertia that rotates
-    about a principal axis has C21 = 0, h0 = 2 C22 and phi0 = phi22 + pi.
+    as in LALSuite's XLALHeterodynedPulsarGetModel and cwinpy. A star that rotates about a principal axis has C21 = 0,
+    h0 = 2 C22 and phi0 = phi22 + pi.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ class DualHarmonicPrior(Displayed):
     Raises
     ------
     TypeError, ValueError
-        As for `AmplitudePrior`.
+        As for `AmplitudePrior`, and if the star is known to be seen along its axis, where C21 leaves no signal.
 
     Examples
     --------
@@ -161,6 +162,11 @@ class DualHarmonicPrior(Displayed):
         check_strain_prior(c21, "c21")
         check_strain_prior(c22, "c22")
         orientation = AmplitudePrior(cosi=cosi, psi=psi)
+        known = orientation.cosi
+        if known is not None and not is_distribution(known) and not is_traced(known):
+            value = float(np.asarray(known))
+            if abs(value) == 1:
+                raise ValueError(f"cosi={value:g} has no signal at the rotation frequency: give an AmplitudePrior.")
         set_fields(self, c21=c21, c22=c22, cosi=orientation.cosi, psi=orientation.psi)
 
     def _facts(self) -> Facts:

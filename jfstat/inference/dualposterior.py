@@ -24,10 +24,11 @@ from jfstat.inference.dualharmonic import (
     of_l2m1,
 )
 from jfstat.inference.joint import Part, joint_posterior
-from jfstat.inference.orientations import OnGrid
+from jfstat.inference.orientations import TINY, OnGrid
 from jfstat.maths.arrays import any_traced
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
+from jfstat.signal.values import with_fields
 from jfstat.statistic.likelihood import AmplitudeLikelihood, total_likelihood
 from jfstat.validation import whole
 
@@ -140,11 +141,20 @@ def _check_star(point21: Doppler, point22: Doppler) -> None:
     if point21.reftime != point22.reftime:
         raise ValueError("point21 and point22 have different reference times: propagate one to that of the other.")
     low, high = float(point21.fkdot[0]), float(point22.fkdot[0])
+    advice = "give pulsar.doppler(harmonic=1) and pulsar.doppler(harmonic=2)."
     if abs(high - 2 * low) > AGREEMENT * high:
         raise ValueError(
-            f"point22 has a frequency of {high:.10g} Hz, which is not twice the {low:.10g} Hz of point21: give "
-            "pulsar.doppler(harmonic=1) and pulsar.doppler(harmonic=2)."
+            f"point22 has a frequency of {high:.10g} Hz, which is not twice the {low:.10g} Hz of point21: {advice}"
         )
+    n = max(len(point21.fkdot), len(point22.fkdot))
+    spins = [np.pad(np.asarray(x.fkdot), (0, n - len(x.fkdot))) for x in (point21, point22)]
+    rest = [jax.tree.leaves(with_fields(x, fkdot=2 * spins[0])) for x in (point21, point22)]
+    if not np.allclose(2 * spins[0], spins[1], rtol=AGREEMENT, atol=0.0):
+        raise ValueError(f"point22 has derivatives of the frequency that are not twice those of point21: {advice}")
+    if len(rest[0]) != len(rest[1]) or not all(
+        np.allclose(x, y, rtol=AGREEMENT, atol=AGREEMENT) for x, y in zip(*rest, strict=True)
+    ):
+        raise ValueError(f"point21 and point22 have different positions or orbits: {advice}")
 
 
 @jax.jit(static_argnames="n")
@@ -183,7 +193,8 @@ def _at_l2m1(likelihood: AmplitudeLikelihood, cosi: jax.Array, psi: jax.Array) -
     """Return the likelihood as a function of C21 and phi21."""
     scale, own_cosi = of_l2m1(cosi)
     own = at_orientation(likelihood, own_cosi, psi + 0.25 * np.pi)
-    return AtOrientation(scale * own.z, jnp.square(scale) * own.q, own.phase - 0.5 * np.pi)
+    q = jnp.maximum(jnp.square(scale) * own.q, TINY)  # face on nothing is seen
+    return AtOrientation(scale * own.z, q, own.phase - 0.5 * np.pi)
 
 
 def _at_l2m2(likelihood: AmplitudeLikelihood, cosi: jax.Array, psi: jax.Array) -> AtOrientation:

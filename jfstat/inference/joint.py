@@ -20,7 +20,9 @@ from jfstat.inference.distributions import Distribution
 from jfstat.inference.orientations import TINY, OnGrid, OnSphere
 
 POINTS = 160
-"""Number of equally spaced strain amplitudes of a density, and of others that are spaced as the prior is."""
+"""Number of strain amplitudes of each kind at which a density is computed; see `_grid`."""
+FIRST_STEP = 0.25
+"""Size, in widths of the likelihood, from which amplitudes grow in equal ratios."""
 AT_ONCE = 32
 """Number of strain amplitudes whose densities are computed together."""
 LEAST_SHARE = 1e-12
@@ -109,7 +111,7 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
 
 def _density(part: Part, own: AtOrientation, log_weight: jax.Array, counts: jax.Array) -> PosteriorDensity:
     """Return the density of a part's amplitude, given the posterior weight of orientations without this part."""
-    h0 = _grid(part.prior, *bounds_of_h0(part.prior, own, counts), POINTS)
+    h0 = _grid(part.prior, range_that_counts(part.prior, own, counts), POINTS)
 
     def log_density(h0: jax.Array) -> jax.Array:
         return logsumexp(log_weight + averaged_over_phi0(own, h0)) + _log_prior(part.prior, part.unit, h0)
@@ -127,20 +129,43 @@ def _log_prior(prior: Distribution | None, unit: jax.Array, h0: jax.Array) -> ja
     return jnp.broadcast_to(-jnp.log(unit), h0.shape) if prior is None else prior.log_prob(h0)
 
 
-def bounds_of_h0(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the least and the largest h0 at the orientations that count, () float64 each."""
+class Range(NamedTuple):
+    """The range of h0 at the orientations that count, () float64 all.
+
+    Attributes
+    ----------
+    low, high : () float64
+    width : () float64
+        The smallest width of the likelihood; a signal that is hardly seen at some orientations has a far wider range.
+    """
+
+    low: jax.Array
+    high: jax.Array
+    width: jax.Array
+
+    def spaced(self, n: int) -> jax.Array:
+        """Return n amplitudes from low to high, first in parts of the width and then in equal ratios, in order."""
+        part = jnp.maximum(FIRST_STEP * self.width, TINY)
+        fraction = jnp.linspace(0.0, 1.0, n)
+        return self.low + part * jnp.expm1(fraction * jnp.log1p((self.high - self.low) / part))
+
+
+def range_that_counts(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> Range:
+    """Return the range of h0 at the orientations that count."""
     first, last = range_of_h0(prior, own.z, own.q)
     # a range that begins within the width of the likelihood begins at the prior's end
     near = first * jnp.sqrt(own.q) < 1
     first = jnp.where(near, 0.0 if prior is None else prior.low, first)
-    return jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0))
+    width = jnp.min(jnp.where(counts, 1 / jnp.sqrt(own.q), jnp.inf))
+    return Range(jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0)), width)
 
 
-def _grid(prior: Distribution | None, low: jax.Array, high: jax.Array, n: int) -> jax.Array:
-    """Return strain amplitudes between two, in order: n equally spaced ones, n that are spaced as the prior is, and n
-    where the prior falls if it does so within."""
+def _grid(prior: Distribution | None, span: Range, n: int) -> jax.Array:
+    """Return strain amplitudes of a range, in order: n equally spaced ones, n in equal ratios, n that are spaced as the
+    prior is, and n where the prior falls if it does so within."""
+    low, high, _ = span
     fraction = jnp.linspace(0.0, 1.0, n)
-    parts = [low + fraction * (high - low)]
+    parts = [low + fraction * (high - low), span.spaced(n)]
     if prior is not None:
         first, last = prior.cdf(low), prior.cdf(high)
         parts.append(prior.quantile(first + fraction * (last - first)))
@@ -168,7 +193,7 @@ def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation) -> jax.Array:
     """Return an amplitude drawn at each of n orientations, (n,) float64."""
 
     def one(u: jax.Array, own: AtOrientation) -> jax.Array:
-        h0 = _grid(part.prior, *bounds_of_h0(part.prior, own, jnp.bool_(True)), CONDITIONAL_POINTS)
+        h0 = _grid(part.prior, range_that_counts(part.prior, own, jnp.bool_(True)), CONDITIONAL_POINTS)
         return _drawn(u, h0, averaged_over_phi0(own, h0) + _log_prior(part.prior, part.unit, h0))
 
     u = jax.random.uniform(key, own.z.shape, jnp.float64)

@@ -15,8 +15,8 @@ from jfstat import kinds
 from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.bstat import at_orientation, log_over_h0
-from jfstat.inference.distributions import KINDS, Distribution
-from jfstat.inference.joint import AT_ONCE, LEAST_SHARE, averaged_over_phi0, bounds_of_h0
+from jfstat.inference.distributions import KINDS, Cosine, Distribution
+from jfstat.inference.joint import LEAST_SHARE, averaged_over_phi0, range_that_counts
 from jfstat.inference.neutronstars import CANONICAL_MOMENT, ellipticity
 from jfstat.inference.orientations import legendre, orientations
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
@@ -24,12 +24,18 @@ from jfstat.public import host
 from jfstat.statistic.likelihood import AmplitudeLikelihood
 from jfstat.validation import NumberLike, shown
 
-BELOW, AROUND = 160, 400
-"""Numbers of strain amplitudes from zero to where the likelihood counts, and over the range in which it does."""
+BELOW, AROUND, BEYOND = 160, 400, 40
+"""Numbers of strain amplitudes from zero to where the likelihood counts, over the range in which it does, and beyond.
+"""
+FARTHEST = 100.0
+"""Largest strain amplitude over the largest that counts."""
+AT_ONCE = 8
+"""Number of pulsars whose integrals are held in memory together."""
 NODES = 8
 """Number of values between two neighbouring ellipticities at which a distribution is summed."""
 LEAST_MASS = 1e-12
 """Probability between two amplitudes below which it is taken from the density: differences are then rounded."""
+OF_ELLIPTICITY = tuple(kind for kind in KINDS if kind is not Cosine)
 NOWHERE = -1e300
 """Logarithm of a density where there is none, whose derivatives are finite."""
 
@@ -70,7 +76,7 @@ class EllipticityLikelihoods(Displayed):
         Parameters
         ----------
         distribution : Uniform, LogUniform, HalfNormal, Exponential, Normal or FermiDirac
-            Distribution of ellipticities, the same for all pulsars; negative ones do not count.
+            Distribution of ellipticities, the same for all pulsars; it is cut at zero.
 
         Returns
         -------
@@ -91,31 +97,42 @@ class EllipticityLikelihoods(Displayed):
         TypeError
             If `distribution` is none.
         """
-        if not isinstance(distribution, KINDS):
+        if not isinstance(distribution, OF_ELLIPTICITY):
             raise TypeError(f"distribution must be one such as jfstat.Exponential, not {shown(distribution)}.")
         return _log_likelihoods(self.ellipticity, self.values, self.slopes, distribution)
 
 
 @jax.jit
 def _log_likelihoods(x: jax.Array, values: jax.Array, slopes: jax.Array, distribution: Distribution) -> jax.Array:
-    """Return the logarithms of the integrals of a distribution times likelihoods, (K,) float64.
+    """Return the logarithms of the integrals of a distribution times likelihoods, (K,) float64."""
+
+    @jax.checkpoint  # or the derivative would keep all nodes of all pulsars
+    def one(table: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        return _log_likelihood(*table, distribution)
+
+    return jax.lax.map(one, (x, values, slopes), batch_size=AT_ONCE)
+
+
+def _log_likelihood(x: jax.Array, values: jax.Array, slopes: jax.Array, distribution: Distribution) -> jax.Array:
+    """Return the logarithm of the integral of a distribution times the likelihood of one pulsar, () float64.
 
     Between two neighbouring ellipticities the logarithm of the likelihood is a cubic, and it is summed at values that
     are spaced as the distribution is, which may be narrow. Where the distribution is next to zero its density is used.
     """
     nodes, shares = (jnp.asarray(own) for own in legendre(NODES))
     below = distribution.cdf(x)
-    first, mass, width = below[:, :-1, None], jnp.diff(below)[..., None], jnp.diff(x)[..., None]
+    first, mass, width = below[:-1, None], jnp.diff(below)[:, None], jnp.diff(x)[:, None]
     some = (mass > LEAST_MASS) & (width > 0)
     safe = jnp.where(width > 0, width, 1.0)
     spaced = distribution.quantile(jnp.where(some, first + nodes * mass, 0.5))
-    at = jnp.where(some, jnp.clip((spaced - x[:, :-1, None]) / safe, 0.0, 1.0), nodes)
-    inside = x[:, :-1, None] + nodes * width
+    at = jnp.where(some, jnp.clip((spaced - x[:-1, None]) / safe, 0.0, 1.0), nodes)
+    inside = x[:-1, None] + nodes * width
     thin = jnp.where(width > 0, jnp.log(safe), NOWHERE) + jnp.maximum(distribution.log_prob(inside), NOWHERE)
     log_mass = jnp.where(some, jnp.log(jnp.where(some, mass, 1.0)), thin)
-    rises = slopes[:, :-1, None] * width, slopes[:, 1:, None] * width
-    log_likelihood = _cubic(at, values[:, :-1, None], values[:, 1:, None], *rises)
-    return logsumexp(log_mass + log_likelihood + jnp.log(shares), axis=(1, 2))
+    rises = slopes[:-1, None] * width, slopes[1:, None] * width
+    log_likelihood = _cubic(at, values[:-1, None], values[1:, None], *rises)
+    negative = jnp.minimum(distribution.cdf(jnp.float64(0.0)), 1 - LEAST_MASS)  # these do not count
+    return logsumexp(log_mass + log_likelihood + jnp.log(shares)) - jnp.log1p(-negative)
 
 
 def _cubic(t: jax.Array, left: jax.Array, right: jax.Array, rise_left: jax.Array, rise_right: jax.Array) -> jax.Array:
@@ -133,7 +150,8 @@ def ellipticity_likelihoods(
     Hierarchical inference of a population of pulsars (Pitkin, Messenger & Fan 2018, Phys. Rev. D 98, 063001): the
     likelihood of a distribution of ellipticities is the product over pulsars of the integrals of the distribution times
     the likelihood of each. Those of the pulsars do not depend on the prior of h0 that `pulsar_posteriors` had;
-    orientations are isotropic.
+    its priors of cosi and psi hold. Distances and the moment of inertia are taken as known: their errors move all of a
+    pulsar's ellipticities.
 
     Parameters
     ----------
@@ -182,29 +200,28 @@ def ellipticity_likelihoods(
     if lost:
         warnings.warn(f"without a distance there is no ellipticity: {', '.join(lost)} left out.", stacklevel=3)
     likelihoods = [found.likelihoods[i][0] for i in known]
-    h0, values, slopes = _tables(jax.tree.map(lambda *x: jnp.stack(x), *likelihoods))
+    priors = [found.priors[i].orientation for i in known]
+    tables = [_table(own, prior) for own, prior in zip(likelihoods, priors, strict=True)]
+    h0, values, slopes = (jnp.stack(x) for x in zip(*tables, strict=True))
     per_strain = ellipticity(1.0, freq[known], distance[known], moment=moment)
     each = per_strain[:, None]
     return EllipticityLikelihoods(h0 * each, values, slopes / each, tuple(names[i] for i in known))
 
 
 @jax.jit
-def _tables(likelihoods: AmplitudeLikelihood) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _table(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return strain amplitudes, and the logarithms of likelihoods averaged over orientations with their derivatives,
-    (K, n) float64 each."""
-    return jax.lax.map(_table, likelihoods)
-
-
-def _table(likelihood: AmplitudeLikelihood) -> tuple[jax.Array, jax.Array, jax.Array]:
-    nodes = orientations(likelihood, AmplitudePrior()).nodes
+    (n,) float64 each."""
+    nodes = orientations(likelihood, prior).nodes
     own = at_orientation(likelihood, nodes.cosi, nodes.psi)
     weight = nodes.log_weight + log_over_h0(None, jnp.float64(1.0), own.z, own.q)
-    low, high = bounds_of_h0(None, own, weight - jnp.max(weight) > np.log(LEAST_SHARE))
-    fraction = jnp.linspace(0.0, 1.0, BELOW, endpoint=False)
-    h0 = jnp.concatenate([low * fraction, low + (high - low) * jnp.linspace(0.0, 1.0, AROUND)])
+    span = range_that_counts(None, own, weight - jnp.max(weight) > np.log(LEAST_SHARE))
+    below = span.low * jnp.square(jnp.linspace(0.0, 1.0, BELOW, endpoint=False))
+    beyond = span.high * FARTHEST ** (jnp.arange(1, BEYOND + 1) / BEYOND)
+    h0 = jnp.concatenate([below, span.spaced(AROUND), beyond])
 
     def value(h0: jax.Array) -> jax.Array:
         return logsumexp(nodes.log_weight + averaged_over_phi0(own, h0))
 
-    values, slopes = jax.lax.map(jax.value_and_grad(value), h0, batch_size=AT_ONCE)
+    values, slopes = jax.lax.map(jax.value_and_grad(value), h0, batch_size=32)
     return h0, values, jnp.where(h0 == 0, 0.0, slopes)  # even; Bessel functions have one-sided derivatives in JAX

@@ -46,12 +46,15 @@ class PulsarPosteriors(Displayed):
         A row for each pulsar, and for each side of a glitch during the data.
     posteriors : tuple of AmplitudePosterior or DualHarmonicPosterior
         Posteriors with their samples, in the order of the rows.
+    priors : tuple of AmplitudePrior or DualHarmonicPrior
+        Their priors.
     likelihoods : tuple of tuples of AmplitudeLikelihood
         What the data say of each row's signal, at one harmonic or at two: see `ellipticity_likelihoods`.
     """
 
     table: QTable
     posteriors: tuple[AmplitudePosterior, ...] | tuple[DualHarmonicPosterior, ...]
+    priors: tuple[AmplitudePrior, ...] | tuple[DualHarmonicPrior, ...]
     likelihoods: tuple[tuple[AmplitudeLikelihood, ...], ...]
 
     def _facts(self) -> Facts:
@@ -104,7 +107,8 @@ def pulsar_posteriors(
         ``h0_limit`` over it. The last three assume a moment of inertia of 1e38 kg m^2, and are NaN without a positive
         parallax or distance; the last two also for a star that spins up. With the default prior ``log_bstat`` is known
         up to a constant only: noise alone gives some 1 to 4. For two harmonics h0 is 2 C22, ``twoF_21`` is 2F at the
-        rotation frequency, and there are ``c21_limit``, ``c21_low`` and ``c21_high``, and the same of ``c22``.
+        rotation frequency, and there are ``c21_limit``, ``c21_low`` and ``c21_high``, and the same of ``c22``; the
+        ellipticity is then that of the m = 2 part alone.
 
     Raises
     ------
@@ -131,13 +135,15 @@ def pulsar_posteriors(
     signal, priors = _signal_and_priors(prior, known)
     level = probability(credibility, "credibility", "give one such as 0.95")
     bands = [PulsarBand(harmonic=harmonic) for harmonic in signal.harmonics]
-    searches = [pulsar_search(sfts, known, band, sqrt_sx, ephemeris, guard, None, progress) for band in bands]
+    search = pulsar_search(sfts, known, bands[0], sqrt_sx, ephemeris, guard, None, progress)
+    searches = [replace(search, band=band) for band in bands]
     warn_of_ephemerides(known, ephemeris)
     measured = _common([_measured(search) for search in searches])
-    posteriors = []
+    used, posteriors = [], []
     for place, x in enumerate(measured[-1].stretches):
         key = jax.random.fold_in(jax.random.key(0), place)
-        own = signal.posterior([one.likelihoods[place] for one in measured], priors.get(x.pulsar.name), key)
+        used.append(priors.get(x.pulsar.name) or signal.prior())
+        own = signal.posterior([one.likelihoods[place] for one in measured], used[-1], key)
         posteriors.append(jax.tree.map(np.asarray, own))
     table: Any = measured[-1].table
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
@@ -145,7 +151,7 @@ def pulsar_posteriors(
     _add_ellipticities(table, [x.pulsar for x in measured[-1].stretches])
     table.meta["credibility"] = level
     likelihoods = zip(*([own for own, _ in one.likelihoods] for one in measured), strict=True)
-    return PulsarPosteriors(table, tuple(posteriors), tuple(likelihoods))
+    return PulsarPosteriors(table, tuple(posteriors), tuple(used), tuple(likelihoods))
 
 
 @dataclass(frozen=True, eq=False)

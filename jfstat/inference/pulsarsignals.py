@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -18,6 +19,9 @@ from jfstat.statistic.likelihood import AmplitudeLikelihood
 OfHarmonic: TypeAlias = tuple[AmplitudeLikelihood, jax.Array]
 """The likelihood at one harmonic, and the unit of amplitudes without a prior."""
 
+LOUDEST = 1000.0
+"""2F up to which the sum over orientations of two harmonics is exact."""
+
 
 class PulsarSignal(Protocol):
     """A kind of signal of a known pulsar, chosen by the kind of its prior.
@@ -26,9 +30,12 @@ class PulsarSignal(Protocol):
     ----------
     harmonics : tuple of int
         Frequencies over the rotation frequency at which the SFTs are measured; the table is that of the last.
+    prior : type
+        Kind of its priors, whose constructor without arguments makes the default.
     """
 
     harmonics: tuple[int, ...]
+    prior: type
 
     def posterior(self, measured: Sequence[OfHarmonic], prior: Any, key: jax.Array) -> Any:
         """Return the posterior, given what was measured at each harmonic."""
@@ -43,11 +50,10 @@ class SingleHarmonic:
     """A signal at twice the rotation frequency."""
 
     harmonics: tuple[int, ...] = (2,)
+    prior: type = AmplitudePrior
 
-    def posterior(
-        self, measured: Sequence[OfHarmonic], prior: AmplitudePrior | None, key: jax.Array
-    ) -> AmplitudePosterior:
-        return _single(measured[0], prior or AmplitudePrior(), key)
+    def posterior(self, measured: Sequence[OfHarmonic], prior: AmplitudePrior, key: jax.Array) -> AmplitudePosterior:
+        return _single(measured[0], prior, key)
 
     def add_columns(
         self, table: Any, posteriors: list[AmplitudePosterior], twoF: list[np.ndarray], credibility: float
@@ -59,15 +65,21 @@ class DualHarmonic:
     """A signal at the rotation frequency and at twice it; h0 is 2 C22."""
 
     harmonics: tuple[int, ...] = HARMONICS
+    prior: type = DualHarmonicPrior
 
     def posterior(
-        self, measured: Sequence[OfHarmonic], prior: DualHarmonicPrior | None, key: jax.Array
+        self, measured: Sequence[OfHarmonic], prior: DualHarmonicPrior, key: jax.Array
     ) -> DualHarmonicPosterior:
-        return _dual(*measured, prior or DualHarmonicPrior(), key)
+        return _dual(*measured, prior, key)
 
     def add_columns(
         self, table: Any, posteriors: list[DualHarmonicPosterior], twoF: list[np.ndarray], credibility: float
     ) -> None:
+        loud = np.max(twoF, axis=0) > LOUDEST
+        if np.any(loud):
+            names = ", ".join(str(name) for name in np.asarray(table["name"])[loud])
+            text = f"of {names} 2F is above {LOUDEST:g}: limits of two harmonics together may be off by some per cent."
+            warnings.warn(text, stacklevel=4)
         table["twoF_21"] = twoF[0]
         for name in ("c21", "c22"):
             add_limits(table, name, [getattr(x, name) for x in posteriors], credibility)
@@ -75,7 +87,7 @@ class DualHarmonic:
             table[f"h0_{end}"] = 2 * table[f"c22_{end}"]
 
 
-SIGNALS: dict[type, PulsarSignal] = {AmplitudePrior: SingleHarmonic(), DualHarmonicPrior: DualHarmonic()}
+SIGNALS: dict[type, PulsarSignal] = {kind.prior: kind for kind in (SingleHarmonic(), DualHarmonic())}
 """Kinds of signals by the kinds of their priors."""
 
 

@@ -81,6 +81,22 @@ def test_bayes_factor_and_densities_are_integrals(seed):
         assert kstest(np.interp(getattr(found.samples, name), own.values, below), "uniform").pvalue > 0.01
 
 
+@pytest.mark.parametrize("largest", [None, 1e4])
+def test_wide_priors_are_summed(largest):
+    """Face on C21 is not seen at all, so its range is thousands of times wider than its posterior."""
+    rng = np.random.default_rng(4)
+    signal = jfstat.DualHarmonicAmplitude([0.0], [0.0], [0.35], [0.2], [1.0], [2.0])
+    of21, of22 = (one(x, 0) for x in simulated(rng, signal, [4.0]))
+    flat = largest and jfstat.Uniform(0.0, largest)
+    prior, key = jfstat.DualHarmonicPrior(c21=flat, c22=flat), jax.random.key(0)
+    found = jax.jit(lambda *x: dual_posterior_of((x[0], 1.0), (x[1], 1.0), prior, key, 4000))(of21, of22)
+    for name in ("c21", "c22"):
+        own, drawn = getattr(found, name), np.asarray(getattr(found.samples, name))
+        assert np.trapezoid(own.density, own.values) == pytest.approx(1.0, abs=3e-3)
+        for p in (0.5, 0.95):
+            assert np.mean(drawn < float(own.quantile(p))) == pytest.approx(p, abs=0.03)
+
+
 @pytest.mark.slow
 def test_limits_and_samples_are_calibrated():
     """Of 500 signals drawn from the prior, each parameter's rank among the samples is uniform (Cook et al. 2006)."""

@@ -20,7 +20,7 @@ PX 2.0
 EPHEM DE405
 UNITS TDB
 """
-TRUTH = jfstat.DualHarmonicAmplitude(c21=1.5e-24, c22=8e-25, cosi=0.3, psi=0.2, phi21=1.0, phi22=2.0)
+TRUTH = jfstat.DualHarmonicAmplitude(c21=1.1e-24, c22=5e-25, cosi=0.3, psi=0.2, phi21=1.0, phi22=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,11 @@ def test_one_pulsar_is_that_of_its_narrow_data(found, sfts, pulsar):
     assert float(own.c21.limit()) == pytest.approx(float(found.table["c21_limit"][0]), rel=5e-3)
     with pytest.raises(ValueError, match="not twice the"):
         jfstat.dual_harmonic_posterior(*of[2], *of[2])
+    wrong = jfstat.Doppler(of[2][1].alpha, of[2][1].delta, of[2][1].fkdot * np.array([1, 2]), pulsar.epoch)
+    with pytest.raises(ValueError, match="derivatives of the frequency that are not twice"):
+        jfstat.dual_harmonic_posterior(*of[1], of[2][0], wrong)
+    with pytest.raises(ValueError, match="cosi=1 has no signal at the rotation frequency"):
+        jfstat.DualHarmonicPrior(cosi=1.0)
     with pytest.raises(ValueError, match="harmonic is 3, but there are two parts"):
         TRUTH.at_harmonic(3)
 

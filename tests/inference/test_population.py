@@ -12,7 +12,7 @@ from likelihoods import fisher_matrices, likelihoods, one
 
 import jfstat
 from jfstat.inference.bstat import log_bstat_of
-from jfstat.inference.population import EllipticityLikelihoods, _tables
+from jfstat.inference.population import EllipticityLikelihoods, _table
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
 
 DISTRIBUTIONS = {
@@ -31,7 +31,7 @@ def posteriors(own, names=None):
     kpc = 1e-7 / float(jfstat.ellipticity(1.0, freq, 1.0))
     table = QTable({"name": names or [f"J{i}" for i in range(n)]})
     table["freq"], table["distance"] = np.full(n, freq) * u.Hz, np.full(n, kpc) * u.kpc
-    return PulsarPosteriors(table, (None,) * n, tuple((x,) for x in own))
+    return PulsarPosteriors(table, (None,) * n, (jfstat.AmplitudePrior(),) * n, tuple((x,) for x in own))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,8 @@ def test_the_mean_of_a_population_is_found():
         fisher_matrices(rng, 10 ** rng.uniform(0, 1, shape)), jfstat.Amplitude(h0.reshape(-1), *angles), rng
     )
 
-    tables = [x.reshape(n, each, -1) for x in _tables(stack)]
+    found = jax.jit(lambda x: jax.lax.map(lambda y: _table(y, jfstat.AmplitudePrior()), x))(stack)
+    tables = [x.reshape(n, each, -1) for x in found]
 
     def log_posterior(tables):
         own = EllipticityLikelihoods(*tables, ("",) * each)
@@ -95,12 +96,30 @@ def test_the_mean_of_a_population_is_found():
     assert kstest(ranks, "uniform").pvalue > 0.01
 
 
+def test_distributions_are_cut_at_zero(stars):
+    found = jfstat.ellipticity_likelihoods(posteriors(stars))
+    half = found.log_likelihood(jfstat.HalfNormal(3e-7))
+    assert float(found.log_likelihood(jfstat.Normal(0.0, 3e-7))) == pytest.approx(float(half), abs=1e-3)
+    both = [found.log_likelihood(jfstat.Uniform(low, 1e-6)) for low in (-5e-7, 0.0)]
+    assert float(both[0]) == pytest.approx(float(both[1]), abs=1e-3)
+    far = [float(found.log_likelihood(jfstat.Uniform(x, 1.01 * x))) for x in (1e-4, 2e-4)]
+    assert far[1] == pytest.approx(4 * far[0], rel=0.05)  # the logarithm falls with the square
+
+
+def test_known_orientations_hold(stars):
+    own = posteriors(stars[2:3])
+    other = PulsarPosteriors(own.table, (None,), (jfstat.AmplitudePrior(cosi=0.0, psi=0.3),), own.likelihoods)
+    found = jfstat.ellipticity_likelihoods(other).log_likelihood(jfstat.HalfNormal(5e-7))
+    prior = jfstat.AmplitudePrior(jfstat.HalfNormal(5.0), 0.0, 0.3)
+    assert float(found) == pytest.approx(float(log_bstat_of(stars[2], prior, jnp.float64(1.0))), abs=3e-3)
+
+
 def test_mistakes_are_said(stars):
     found = posteriors(stars[:2], ["J1", "J1"])
     with pytest.raises(ValueError, match="J1 has several rows, before and after a glitch"):
         jfstat.ellipticity_likelihoods(found)
     with pytest.raises(ValueError, match="of signals with two harmonics"):
-        jfstat.ellipticity_likelihoods(PulsarPosteriors(found.table, (None,), ((stars[0], stars[1]),)))
+        jfstat.ellipticity_likelihoods(PulsarPosteriors(found.table, (), (), ((stars[0], stars[1]),)))
     found = posteriors(stars[:2])
     found.table["distance"][0] = np.nan * u.kpc
     with pytest.warns(UserWarning, match="without a distance there is no ellipticity: J0 left out"):
