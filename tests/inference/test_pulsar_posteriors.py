@@ -136,7 +136,7 @@ def test_the_picture_has_limits_and_expectations(found, sfts):
 def test_mistakes_are_said(sfts, pulsars):
     with pytest.raises(ValueError, match="prior names J1, which is none of the pulsars: "):
         jfstat.pulsar_posteriors(sfts[0], pulsars[0], {"J1": jfstat.AmplitudePrior()})
-    with pytest.raises(TypeError, match=r"prior must be a jfstat\.AmplitudePrior, or a mapping"):
+    with pytest.raises(TypeError, match=r"prior must be a jfstat\.AmplitudePrior or a jfstat\.DualHarmonicPrior, or a"):
         jfstat.pulsar_posteriors(sfts[0], pulsars[0], 3)
     with pytest.raises(ValueError, match="credibility"):
         jfstat.pulsar_posteriors(sfts[0], pulsars[0], credibility=95)
