@@ -39,7 +39,7 @@ def simulated(rng, signals, conditions):
     return [likelihoods(x, signals.at_harmonic(i), rng) for i, x in enumerate(fisher, 1)]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.ci)])
 def test_bayes_factor_and_densities_are_integrals(seed):
     rng = np.random.default_rng(seed)
     signal = jfstat.DualHarmonicAmplitude([4.0], [2.5], [0.35], [0.2], [1.0], [2.0])
@@ -81,6 +81,7 @@ def test_bayes_factor_and_densities_are_integrals(seed):
         assert kstest(np.interp(getattr(found.samples, name), own.values, below), "uniform").pvalue > 0.01
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("largest", [None, 1e4])
 def test_wide_priors_are_summed(largest):
     """Face on C21 is not seen at all, so its range is thousands of times wider than its posterior."""

@@ -8,6 +8,7 @@ import pytest
 
 import jfstat
 
+pytestmark = pytest.mark.ci
 START, SPAN = 1_167_458_304, 86400
 NOISE = 4e-24
 PAR = """PSRJ J1234-0010

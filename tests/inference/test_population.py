@@ -43,6 +43,7 @@ def stars():
     return [one(stack, k) for k in range(5)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("mean", [0.01, 1.0, 10.0, 300.0])
 @pytest.mark.parametrize("name", ["half-normal", "log-uniform", "uniform", "Fermi-Dirac"])
 def test_terms_are_bayes_factors(stars, name, mean):
