@@ -77,9 +77,14 @@ def test_one_pulsar_is_that_of_its_narrow_data(found, sfts, pulsar):
     assert float(own.c21.limit()) == pytest.approx(float(found.table["c21_limit"][0]), rel=5e-3)
     with pytest.raises(ValueError, match="not twice the"):
         jfstat.dual_harmonic_posterior(*of[2], *of[2])
-    wrong = jfstat.Doppler(of[2][1].alpha, of[2][1].delta, of[2][1].fkdot * np.array([1.0, 2.0]), pulsar.epoch)
-    with pytest.raises(ValueError, match="derivatives of the frequency that are not twice"):
-        jfstat.dual_harmonic_posterior(*of[1], of[2][0], wrong)
+    right = of[2][1]
+    for message, alpha, factor in (
+        ("derivatives of the frequency that are not twice", 0.0, 1 + 1e-6),
+        ("different positions or orbits", 1e-7, 1.0),
+    ):
+        wrong = jfstat.Doppler(right.alpha + alpha, right.delta, right.fkdot * np.array([1.0, factor]), pulsar.epoch)
+        with pytest.raises(ValueError, match=message):
+            jfstat.dual_harmonic_posterior(*of[1], of[2][0], wrong)
     with pytest.raises(ValueError, match="cosi=1 has no signal at the rotation frequency"):
         jfstat.DualHarmonicPrior(cosi=1.0)
     with pytest.raises(ValueError, match="harmonic is 3, but there are two parts"):
