@@ -58,7 +58,7 @@ def test_limits_run():
 @pytest.mark.ci
 def test_inference_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names = run_page(DOCS / "inference.md", 6)
+    names = run_page(DOCS / "inference.md", 8)
     found, truth = names["found"], names["amplitude"]
     low, high = found.h0_interval(0.99)
     assert low < truth.h0 < high
