@@ -150,11 +150,23 @@ def amplitude_posterior(
     (True, (4096,))
     """
     check_signal(data, point)
+    key, n = key_and_number(key, samples)
+    return _amplitude_posterior(data.for_one_template, point, prior or AmplitudePrior(), key, n)
+
+
+def key_and_number(key: jax.Array | None, samples: int) -> tuple[jax.Array, int]:
+    """Return the random key, by default that of seed 0, and the number of samples that a user asks for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If either is none.
+    """
     n = whole(samples, "samples", 1, MOST_SAMPLES)
     if key is None:
         key = jax.random.key(0)
     check_key(key)
-    return _amplitude_posterior(data.for_one_template, point, prior or AmplitudePrior(), key, n)
+    return key, n
 
 
 @jax.jit(static_argnames="n")

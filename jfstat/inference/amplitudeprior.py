@@ -75,9 +75,7 @@ class AmplitudePrior(Displayed):
     @property
     def orientation(self) -> AmplitudePrior:
         """The prior of cosi and psi alone."""
-        own = AmplitudePrior()
-        set_fields(own, cosi=self.cosi, psi=self.psi)
-        return own
+        return amplitude_prior_of(None, self.cosi, self.psi)
 
     def sample(self, key: jax.Array, n: int) -> Amplitude:
         """Draw the amplitudes of n signals.
@@ -139,6 +137,15 @@ class AmplitudePrior(Displayed):
         """Raise a ValueError if h0 has no prior, so that there is no probability of anything."""
         if self.h0 is None:
             raise ValueError("h0 has no prior with a norm: give AmplitudePrior(h0=) one, such as jfstat.HalfNormal.")
+
+
+def amplitude_prior_of(
+    h0: Distribution | None, cosi: Distribution | jax.Array | None, psi: Distribution | jax.Array | None
+) -> AmplitudePrior:
+    """Return an AmplitudePrior of fields that were checked before."""
+    own = object.__new__(AmplitudePrior)
+    set_fields(own, h0=h0, cosi=cosi, psi=psi)
+    return own
 
 
 def check_strain_prior(prior: object, name: str) -> None:

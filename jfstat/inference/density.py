@@ -41,8 +41,7 @@ class PosteriorDensity(Displayed):
         """
         if jnp.ndim(self.values) != 1:
             raise ValueError("the posterior is a stack of several: use jax.vmap(lambda x: x.h0_limit())(posteriors).")
-        steps = 0.5 * (self.density[1:] + self.density[:-1]) * jnp.diff(self.values)
-        below = jnp.concatenate([jnp.zeros(1), jnp.cumsum(steps)])
+        below = integral_below(self.values, self.density)
         return jnp.interp(jnp.asarray(p, jnp.float64), below / below[-1], self.values)
 
     def limit(self, credibility: float = 0.95) -> jax.Array:
@@ -67,3 +66,9 @@ class PosteriorDensity(Displayed):
         """
         outside = 0.5 * (1 - probability(credibility, "credibility", "give one such as 0.95"))
         return self.quantile(jnp.asarray([outside, 1 - outside]))
+
+
+def integral_below(x: jax.Array, density: jax.Array) -> jax.Array:
+    """Return the integral of a density up to each of some values in order, by the trapezoidal rule, (n,) float64."""
+    steps = 0.5 * (density[1:] + density[:-1]) * jnp.diff(x)
+    return jnp.concatenate([jnp.zeros(1), jnp.cumsum(steps)])

@@ -13,17 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.display import Displayed, Facts
-from jfstat.inference.amplitudeprior import AmplitudePrior, check_strain_prior, is_distribution
+from jfstat.inference.amplitudeprior import AmplitudePrior, amplitude_prior_of, check_strain_prior, is_distribution
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
 from jfstat.maths.arrays import is_traced
 from jfstat.maths.pytrees import registered, set_fields
+from jfstat.signal.parameters import unit
+from jfstat.signal.showing import scalars_facts
 from jfstat.signal.stacks import Stackable
-from jfstat.signal.templates import LIMITS, Amplitude, stacked
+from jfstat.signal.templates import Amplitude, require_possible, stacked
 from jfstat.statistic.amplitude import amplitude_of
-from jfstat.validation import AngleLike, NumberLike, as_float64, require
+from jfstat.validation import AngleLike, NumberLike, as_float64
 
 HARMONICS = (1, 2)
 """Frequencies of a signal over the rotation frequency."""
+FIELDS = ("c21", "c22", "cosi", "psi", "phi21", "phi22")
 
 
 @registered
@@ -80,18 +83,14 @@ class DualHarmonicAmplitude(Displayed, Stackable):
         phi21: AngleLike = 0.0,
         phi22: AngleLike = 0.0,
     ):
-        given = dict(c21=c21, c22=c22, cosi=cosi, psi=psi, phi21=phi21, phi22=phi22)
-        angles = ("psi", "phi21", "phi22")
-        values = [as_float64(x, name, *(["rad"] if name in angles else [])) for name, x in given.items()]
-        set_fields(self, **dict(zip(given, stacked(values, "a DualHarmonicAmplitude"), strict=True)))
-        for name in given:
-            require(getattr(self, name), name, np.isfinite, "finite", "give a number")
-        for name, limit in (("c21", LIMITS["h0"]), ("c22", LIMITS["h0"]), ("cosi", LIMITS["cosi"])):
-            require(getattr(self, name), name, limit.holds, limit.must_be, limit.hint)
+        given = c21, c22, cosi, psi, phi21, phi22
+        values = [as_float64(x, name, unit(name)) for x, name in zip(given, FIELDS, strict=True)]
+        set_fields(self, **dict(zip(FIELDS, stacked(values, "a DualHarmonicAmplitude"), strict=True)))
+        for name in FIELDS:
+            require_possible(getattr(self, name), name)
 
     def _facts(self) -> Facts:
-        rows = [(f.name, str(getattr(self, f.name))) for f in dataclasses.fields(self)]
-        return Facts("DualHarmonicAmplitude", rows)
+        return scalars_facts(self, FIELDS, "signals")
 
     def at_harmonic(self, harmonic: int) -> Amplitude:
         """Return the amplitudes, as of any signal, of the part at the rotation frequency (1) or at twice it (2).
@@ -169,15 +168,10 @@ class DualHarmonicPrior(Displayed):
                 raise ValueError(f"cosi={value:g} has no signal at the rotation frequency: give an AmplitudePrior.")
         set_fields(self, c21=c21, c22=c22, cosi=orientation.cosi, psi=orientation.psi)
 
-    def _facts(self) -> Facts:
-        return Facts("DualHarmonicPrior", [(f.name, repr(getattr(self, f.name))) for f in dataclasses.fields(self)])
-
     @property
     def orientation(self) -> AmplitudePrior:
         """The prior of cosi and psi."""
-        own = AmplitudePrior()
-        set_fields(own, cosi=self.cosi, psi=self.psi)
-        return own
+        return amplitude_prior_of(None, self.cosi, self.psi)
 
     def sample(self, key: jax.Array, n: int) -> DualHarmonicAmplitude:
         """Draw signals.
@@ -203,9 +197,7 @@ class DualHarmonicPrior(Displayed):
             if getattr(self, name) is None:
                 raise ValueError(f"{name} has no prior with a norm: give one, such as jfstat.HalfNormal.")
         first, second = jax.random.split(key)
-        orientation = self.orientation
-        set_fields(orientation, h0=self.c22)
-        of22 = orientation.sample(first, n)
+        of22 = amplitude_prior_of(self.c22, self.cosi, self.psi).sample(first, n)
         u, v = jax.random.uniform(second, (2, n), jnp.float64)
         c21 = self.c21.quantile(u)  # type: ignore[union-attr]
         return dual_amplitude_of(c21, of22.h0, of22.cosi, of22.psi, 2 * np.pi * v, of22.phi0)
@@ -214,5 +206,5 @@ class DualHarmonicPrior(Displayed):
 def dual_amplitude_of(*values: jax.Array) -> DualHarmonicAmplitude:
     """Return amplitudes with given fields, in order, without checks."""
     own = object.__new__(DualHarmonicAmplitude)
-    set_fields(own, **dict(zip((f.name for f in dataclasses.fields(own)), values, strict=True)))
+    set_fields(own, **dict(zip(FIELDS, values, strict=True)))
     return own

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.checks import check_key, check_signal
+from jfstat.data.checks import check_signal
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed
-from jfstat.inference.amplitudeposterior import MOST_SAMPLES, SAMPLES
+from jfstat.inference.amplitudeposterior import SAMPLES, key_and_number
 from jfstat.inference.bstat import AtOrientation, at_orientation, unit_of_h0
 from jfstat.inference.density import PosteriorDensity
 from jfstat.inference.dualharmonic import (
@@ -30,7 +30,6 @@ from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import with_fields
 from jfstat.statistic.likelihood import AmplitudeLikelihood, total_likelihood
-from jfstat.validation import whole
 
 AGREEMENT = 1e-9
 """Largest relative deviation of the ratio of the two frequencies from 2."""
@@ -118,10 +117,7 @@ def dual_harmonic_posterior(
     _check_pair(data21, point21, "21")
     _check_pair(data22, point22, "22")
     _check_star(point21, point22)
-    n = whole(samples, "samples", 1, MOST_SAMPLES)
-    if key is None:
-        key = jax.random.key(0)
-    check_key(key)
+    key, n = key_and_number(key, samples)
     chosen = prior or DualHarmonicPrior()
     return _dual(data21.for_one_template, point21, data22.for_one_template, point22, chosen, key, n)
 

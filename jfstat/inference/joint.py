@@ -15,7 +15,7 @@ import numpy as np
 from jax.scipy.special import i0e, logsumexp
 
 from jfstat.inference.bstat import AtOrientation, edge_of, log_over_h0, range_of_h0
-from jfstat.inference.density import PosteriorDensity
+from jfstat.inference.density import PosteriorDensity, integral_below
 from jfstat.inference.distributions import Distribution
 from jfstat.inference.orientations import TINY, OnGrid, OnSphere
 
@@ -89,7 +89,7 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
     over_h0 = [part.over_h0(x) for part, x in zip(parts, own, strict=True)]
     of_nodes = nodes.log_weight + sum(over_h0)
     total = logsumexp(of_nodes)
-    counts = jnp.exp(of_nodes - jnp.max(of_nodes)) > LEAST_SHARE
+    counts = that_count(of_nodes)
     densities = [
         _density(part, x, of_nodes - own_share - total, counts)
         for part, x, own_share in zip(parts, own, over_h0, strict=True)
@@ -150,6 +150,11 @@ class Range(NamedTuple):
         return self.low + part * jnp.expm1(fraction * jnp.log1p((self.high - self.low) / part))
 
 
+def that_count(log_weight: jax.Array) -> jax.Array:
+    """Return which orientations have a share, given its logarithm up to a constant, that widens ranges, (n,) bool."""
+    return jnp.exp(log_weight - jnp.max(log_weight)) > LEAST_SHARE
+
+
 def range_that_counts(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> Range:
     """Return the range of h0 at the orientations that count."""
     first, last = range_of_h0(prior, own.z, own.q)
@@ -185,7 +190,7 @@ def _resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:
 def _drawn(u: jax.Array, x: jax.Array, log_density: jax.Array) -> jax.Array:
     """Return the value below which there is a fraction u of a density that is known at some values in order."""
     density = jnp.exp(log_density - jnp.max(log_density))
-    below = jnp.concatenate([jnp.zeros(1), jnp.cumsum(0.5 * (density[1:] + density[:-1]) * jnp.diff(x))])
+    below = integral_below(x, density)
     return jnp.interp(u * below[-1], below, x)
 
 

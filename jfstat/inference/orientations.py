@@ -185,11 +185,10 @@ class OnGrid(NamedTuple):
 
     def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
         """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
-        if self.prior.cosi is None:  # in the inclination, in which amplitudes that go to zero face on are smooth, too
-            cosi, of_cosi = -jnp.cos(np.pi * u), jnp.log(0.5 * np.pi * jnp.sin(np.pi * u))
-        else:
-            cosi, of_cosi = _between(self.prior.cosi, u, WIDTHS["cosi"])
-        psi, of_psi = _between(self.prior.psi, v, WIDTHS["psi"])
+        # isotropic: in the inclination, in which amplitudes that go to zero face on are smooth, too
+        known = self.prior.cosi, self.prior.psi
+        cosi, of_cosi = _between(known[0], u) if known[0] is not None else _isotropic(u)
+        psi, of_psi = _between(known[1], v) if known[1] is not None else (WIDTHS["psi"] * (v - 0.5), jnp.zeros_like(v))
         return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
 
 
@@ -199,13 +198,16 @@ def legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
     return 0.5 * (nodes + 1), 0.5 * weights
 
 
-def _between(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> tuple[jax.Array, jax.Array]:
+def _isotropic(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return cosi at fractions u of the inclinations and the logarithms of isotropic densities in u, (n,) each."""
+    return -jnp.cos(np.pi * u), jnp.log(0.5 * np.pi * jnp.sin(np.pi * u))
+
+
+def _between(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return values at fractions u of a prior's range and the logarithms of their densities in u, (n,) each.
 
-    No prior is uniform around zero, over `width`; a known value is the same at all u.
+    A known value is the same at all u.
     """
-    if prior is None:
-        return width * (u - 0.5), jnp.zeros_like(u)
     if not is_distribution(prior):
         return jnp.broadcast_to(jnp.asarray(prior), u.shape), jnp.zeros_like(u)
     low, high = prior.low, prior.high

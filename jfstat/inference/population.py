@@ -16,7 +16,7 @@ from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.bstat import at_orientation, log_over_h0
 from jfstat.inference.distributions import KINDS, Cosine, Distribution
-from jfstat.inference.joint import LEAST_SHARE, averaged_over_phi0, range_that_counts
+from jfstat.inference.joint import AT_ONCE, averaged_over_phi0, range_that_counts, that_count
 from jfstat.inference.neutronstars import CANONICAL_MOMENT, ellipticity
 from jfstat.inference.orientations import legendre, orientations
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
@@ -29,7 +29,7 @@ BELOW, AROUND, BEYOND = 160, 400, 40
 """
 FARTHEST = 100.0
 """Largest strain amplitude over the largest that counts."""
-AT_ONCE = 8
+PULSARS_AT_ONCE = 8
 """Number of pulsars whose integrals are held in memory together."""
 NODES = 8
 """Number of values between two neighbouring ellipticities at which a distribution is summed."""
@@ -110,7 +110,7 @@ def _log_likelihoods(x: jax.Array, values: jax.Array, slopes: jax.Array, distrib
     def one(table: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         return _log_likelihood(*table, distribution)
 
-    return jax.lax.map(one, (x, values, slopes), batch_size=AT_ONCE)
+    return jax.lax.map(one, (x, values, slopes), batch_size=PULSARS_AT_ONCE)
 
 
 def _log_likelihood(x: jax.Array, values: jax.Array, slopes: jax.Array, distribution: Distribution) -> jax.Array:
@@ -215,7 +215,7 @@ def _table(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> tuple[jax.
     nodes = orientations(likelihood, prior).nodes
     own = at_orientation(likelihood, nodes.cosi, nodes.psi)
     weight = nodes.log_weight + log_over_h0(None, jnp.float64(1.0), own.z, own.q)
-    span = range_that_counts(None, own, weight - jnp.max(weight) > np.log(LEAST_SHARE))
+    span = range_that_counts(None, own, that_count(weight))
     below = span.low * jnp.square(jnp.linspace(0.0, 1.0, BELOW, endpoint=False))
     beyond = span.high * FARTHEST ** (jnp.arange(1, BEYOND + 1) / BEYOND)
     h0 = jnp.concatenate([below, span.spaced(AROUND), beyond])
@@ -223,5 +223,5 @@ def _table(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> tuple[jax.
     def value(h0: jax.Array) -> jax.Array:
         return logsumexp(nodes.log_weight + averaged_over_phi0(own, h0))
 
-    values, slopes = jax.lax.map(jax.value_and_grad(value), h0, batch_size=32)
+    values, slopes = jax.lax.map(jax.value_and_grad(value), h0, batch_size=AT_ONCE)
     return h0, values, jnp.where(h0 == 0, 0.0, slopes)  # even; Bessel functions have one-sided derivatives in JAX

@@ -40,7 +40,7 @@ USUALLY_FIXED = ("ecc", "argp", *MOTION_FIELDS)
 """
 UNITS = {"alpha": "rad", "delta": "rad", "asini": "s", "period": "s", "tp": "s", "argp": "rad"}
 UNITS |= {"psi": "rad", "phi0": "rad", "pmra": "rad / s", "pmdec": "rad / s"}
-UNITS |= {"t0": "s", "tau": "s"}
+UNITS |= {"t0": "s", "tau": "s", "phi21": "rad", "phi22": "rad"}
 """Units of the parameters that have one, apart from the frequency and its derivatives; see `unit`."""
 
 
@@ -90,6 +90,7 @@ LIMITS = {
     "h0": Limit(lambda x: x >= 0, "non-negative", "shift phi0 by pi instead", "is negative"),
     "cosi": Limit(lambda x: abs(x) <= 1, "within [-1, 1]", "it is the cosine of an angle", "is not within [-1, 1]"),
 }
+LIMITS |= {"c21": LIMITS["h0"], "c22": LIMITS["h0"]}
 """Limits of single parameters, all of which must be finite too. An orbit's `speed_bound` must be below 1.
 
 A right ascension may lie half a turn beyond [0, 2 pi] on either side, as ranges through 0 need; 10 is taken for hours.

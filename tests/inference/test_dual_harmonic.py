@@ -15,7 +15,7 @@ AMPLITUDES = dict(c21=1.3, c22=0.7, cosi=0.4, psi=0.3, phi21=1.1, phi22=2.2)
 
 def in_axes(amplitude):
     """Complex amplitudes of F+ and Fx at psi = 0, as LALSuite's model of heterodyned data has them."""
-    a1, a2, a3, a4 = np.asarray(amplitude.canonical)
+    a1, a2, a3, a4 = np.moveaxis(np.asarray(amplitude.canonical), -1, 0)
     return 0.5 * np.array([a1 - 1j * a3, a2 - 1j * a4])
 
 
@@ -55,7 +55,7 @@ def test_bayes_factor_and_densities_are_integrals(seed):
     for name, likelihood, harmonic in (("c21", of21, 1), ("c22", of22, 2)):
         unit = {"c21": 0.0, "c22": 0.0, name: 1.0}
         shape = jfstat.DualHarmonicAmplitude(cosi=np.cos(iota[None]), psi=psi, phi21=0, phi22=0, **unit)
-        ua, ub = (2 * in_axes_of(shape.at_harmonic(harmonic)))[..., 0]
+        ua, ub = (2 * in_axes(shape.at_harmonic(harmonic)))[..., 0]
         A, B, C = (float(x) for x in likelihood.fisher)
         z = np.abs(np.conj(ua) * complex(likelihood.xa) + np.conj(ub) * complex(likelihood.xb))
         q = A * np.abs(ua) ** 2 + B * np.abs(ub) ** 2 + 2 * C * np.real(ua * np.conj(ub))
@@ -122,11 +122,6 @@ def test_limits_and_samples_are_calibrated():
     for name in ("c21", "c22"):
         limits = jax.vmap(lambda x: x.limit(0.95))(getattr(found, name))
         assert 0.93 <= np.mean(np.asarray(getattr(signals, name)) < np.asarray(limits)) <= 0.97
-
-
-def in_axes_of(amplitude):
-    a1, a2, a3, a4 = np.moveaxis(np.asarray(amplitude.canonical), -1, 0)
-    return 0.5 * np.array([a1 - 1j * a3, a2 - 1j * a4])
 
 
 def ends(shape):
