@@ -136,14 +136,16 @@ def _check_star(point21: Doppler, point22: Doppler) -> None:
         return
     if point21.reftime != point22.reftime:
         raise ValueError("point21 and point22 have different reference times: propagate one to that of the other.")
-    low, high = float(point21.fkdot[0]), float(point22.fkdot[0])
+    # With NumPy throughout: what is known stays known inside a function that is compiled.
+    known = [np.asarray(x.fkdot) for x in (point21, point22)]
+    low, high = (float(fkdot[0]) for fkdot in known)
     advice = "give pulsar.doppler(harmonic=1) and pulsar.doppler(harmonic=2)."
     if abs(high - 2 * low) > AGREEMENT * high:
         raise ValueError(
             f"point22 has a frequency of {high:.10g} Hz, which is not twice the {low:.10g} Hz of point21: {advice}"
         )
-    n = max(len(point21.fkdot), len(point22.fkdot))
-    spins = [np.pad(np.asarray(x.fkdot), (0, n - len(x.fkdot))) for x in (point21, point22)]
+    n = max(map(len, known))
+    spins = [np.pad(fkdot, (0, n - len(fkdot))) for fkdot in known]
     rest = [jax.tree.leaves(with_fields(x, fkdot=2 * spins[0])) for x in (point21, point22)]
     if not np.allclose(2 * spins[0], spins[1], rtol=AGREEMENT, atol=0.0):
         raise ValueError(f"point22 has derivatives of the frequency that are not twice those of point21: {advice}")
