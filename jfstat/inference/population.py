@@ -169,8 +169,7 @@ def ellipticity_likelihoods(
     TypeError
         If an argument is of another kind.
     ValueError
-        If the posteriors are of two harmonics, a pulsar has several rows because of a glitch, which are not
-        independent, or no pulsar has a distance.
+        If the posteriors are of two harmonics, a pulsar has several rows, or no pulsar has a distance.
 
     Warns
     -----
@@ -190,7 +189,7 @@ def ellipticity_likelihoods(
         raise ValueError("found is of signals with two harmonics: compute pulsar_posteriors with an AmplitudePrior.")
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        raise ValueError(f"{twice[0]} has several rows, before and after a glitch: leave it out of the pulsars.")
+        raise ValueError(f"{twice[0]} has several rows: give each pulsar once.")
     table: Any = found.table
     freq, distance = (np.asarray(table[name].value) for name in ("freq", "distance"))
     known = np.flatnonzero(np.isfinite(distance))

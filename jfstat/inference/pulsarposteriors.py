@@ -11,25 +11,23 @@ import jax
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.narrowdata import NarrowData
 from jfstat.data.noise import NoiseLike
 from jfstat.display import Displayed, Facts
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.inference.amplitudeposterior import AmplitudePosterior
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.bstat import unit_of_h0
 from jfstat.inference.dualharmonic import DualHarmonicPrior
 from jfstat.inference.dualposterior import DualHarmonicPosterior
 from jfstat.inference.neutronstars import ellipticity, spin_down_limit
-from jfstat.inference.pulsarsignals import SIGNALS, OfHarmonic, PulsarSignal
+from jfstat.inference.pulsarlikelihoods import common, measured
+from jfstat.inference.pulsarsignals import SIGNALS, PulsarSignal
 from jfstat.public import host
 from jfstat.pulsars.pulsar import Pulsar
-from jfstat.searching.knownpulsars import PulsarBand, PulsarSearch, check_pulsars, pulsar_search, warn_of_ephemerides
-from jfstat.searching.targeted import Stretch, narrowed, row_of, stretches_of, table_of
+from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC, SPEED_OF_LIGHT
-from jfstat.statistic.likelihood import AmplitudeLikelihood, total_likelihood
+from jfstat.statistic.likelihood import AmplitudeLikelihood
 from jfstat.validation import FrequencyLike, probability, shown
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ class PulsarPosteriors(Displayed):
     Attributes
     ----------
     table : QTable
-        A row for each pulsar, and for each side of a glitch during the data.
+        A row for each pulsar.
     posteriors : tuple of AmplitudePosterior or DualHarmonicPosterior
         Posteriors with their samples, in the order of the rows.
     priors : tuple of AmplitudePrior or DualHarmonicPrior
@@ -86,8 +84,8 @@ def pulsar_posteriors(
     sfts : SFTs, SFTFiles, or a pattern of files as for `read_sfts`
         Files are read in parts as needed; `find_sfts` selects SFTs in files.
     pulsars : Pulsar or several
-        Pulsars from `read_par` and `read_pulsars`. A pulsar with a glitch during the data gets a row for the SFTs
-        before the glitch and another for those after it, each with a posterior of its own; they are not combined.
+        Pulsars from `read_par` and `read_pulsars`. SFTs before and after a glitch are added up, with the phase that the
+        solution has in each: its ``GLPH`` counts. SFTs that may hold the glitch itself are left out.
     prior : AmplitudePrior, DualHarmonicPrior, or mapping of names of pulsars to either, optional
         Its kind chooses between signals at one and at two harmonics. By default one harmonic, isotropic orientations
         and a flat distribution of h0 without end; pulsars that a mapping does not name have amplitudes flat without
@@ -100,7 +98,8 @@ def pulsar_posteriors(
     Returns
     -------
     PulsarPosteriors
-        Its table has the columns of `search_pulsars`, for twice the rotation frequency, and: ``log_bstat``;
+        Its table has the columns of `search_pulsars`, for twice the rotation frequency and one row for each pulsar,
+        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``log_bstat``;
         ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc), from the solution's ``PX`` or, in catalogues,
         ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the spin-down limit, of the spin-down without the part that
         proper motion feigns (Shklovskii 1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``,
@@ -138,88 +137,20 @@ def pulsar_posteriors(
     search = pulsar_search(sfts, known, bands[0], sqrt_sx, ephemeris, guard, None, progress)
     searches = [replace(search, band=band) for band in bands]
     warn_of_ephemerides(known, ephemeris)
-    measured = _common([_measured(search) for search in searches])
+    found = common([measured(search) for search in searches])
     used, posteriors = [], []
-    for place, x in enumerate(measured[-1].stretches):
+    for place, x in enumerate(found[-1].stretches):
         key = jax.random.fold_in(jax.random.key(0), place)
         used.append(priors.get(x.pulsar.name) or signal.prior())
-        own = signal.posterior([one.likelihoods[place] for one in measured], used[-1], key)
+        own = signal.posterior([one.likelihoods[place] for one in found], used[-1], key)
         posteriors.append(jax.tree.map(np.asarray, own))
-    table: Any = measured[-1].table
+    table: Any = found[-1].table
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
-    signal.add_columns(table, posteriors, [np.array([row[0] for row in one.rows]) for one in measured], level)
-    _add_ellipticities(table, [x.pulsar for x in measured[-1].stretches])
+    signal.add_columns(table, posteriors, [np.array([row[0] for row in one.rows]) for one in found], level)
+    _add_ellipticities(table, [x.pulsar for x in found[-1].stretches])
     table.meta["credibility"] = level
-    likelihoods = zip(*([own for own, _ in one.likelihoods] for one in measured), strict=True)
+    likelihoods = zip(*([own for own, _ in one.likelihoods] for one in found), strict=True)
     return PulsarPosteriors(table, tuple(posteriors), tuple(used), tuple(likelihoods))
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What the SFTs say of the pulsars at one harmonic.
-
-    Attributes
-    ----------
-    search : PulsarSearch
-    stretches : list of Stretch
-        Pulsars and parts of the data, n of them.
-    rows : list of (m,) ndarray
-        Numbers of `row_of` for each.
-    likelihoods : list of pairs
-        The likelihood of each, and the unit of amplitudes without a prior.
-    """
-
-    search: PulsarSearch
-    stretches: list[Stretch]
-    rows: list[np.ndarray]
-    likelihoods: list[OfHarmonic]
-
-    @property
-    def table(self) -> QTable:
-        """The table of `search_pulsars`."""
-        return table_of(self.stretches, dict(enumerate(self.rows)), self.search)
-
-    def only(self, keys: list[tuple[int, float]]) -> Measured:
-        """Return what there is of given pulsars and parts of the data, in that order."""
-        place = {key: i for i, key in enumerate(map(_key, self.stretches))}
-        order = [place[key] for key in keys]
-        stretches = [replace(self.stretches[i], place=j) for j, i in enumerate(order)]
-        return Measured(self.search, stretches, [self.rows[i] for i in order], [self.likelihoods[i] for i in order])
-
-
-def _key(x: Stretch) -> tuple[int, float]:
-    return id(x.pulsar), x.start
-
-
-def _measured(search: PulsarSearch) -> Measured:
-    stretches = stretches_of(search)
-    found = {x.place: (row_of(data, search), _likelihood_and_unit(data)) for x, data in narrowed(stretches, search)}
-    both = [found[x.place] for x in stretches]
-    return Measured(search, stretches, [row for row, _ in both], [own for _, own in both])
-
-
-def _common(measured: list[Measured]) -> list[Measured]:
-    """Return what there is of the pulsars that were measured at all harmonics.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
-    keys = [_key(x) for x in measured[-1].stretches]
-    for other in measured[:-1]:
-        present = {_key(x) for x in other.stretches}
-        keys = [key for key in keys if key in present]
-    if not keys:
-        raise ValueError(
-            "the SFTs hold no pulsar at both harmonics: give SFTs around the rotation frequency and twice it."
-        )
-    return [one.only(keys) for one in measured]
-
-
-@jax.jit
-def _likelihood_and_unit(data: NarrowData) -> OfHarmonic:
-    return total_likelihood(data, data.centre), unit_of_h0(data)
 
 
 def _signal_and_priors(prior: object, known: list[Pulsar]) -> tuple[PulsarSignal, dict[str, Any]]:

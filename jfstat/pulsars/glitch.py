@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, factorial
+from math import exp, expm1, factorial
 
 import numpy as np
 
@@ -55,6 +55,14 @@ class Glitch:
             spins += [left * (-1 / self.tau) ** k for k in range(n)]
         return spins
 
+    def cycles(self, at: GPSTime) -> float:
+        """Return the phase that the glitch has added up to a time after it, in cycles of the rotation."""
+        since = float(at - self.time)
+        cycles = self.phase + cycles_since(self.steps, since)
+        if self.tau > 0:
+            cycles -= self.decaying * self.tau * expm1(-since / self.tau)
+        return cycles
+
 
 def glitches_of(entries: Entries) -> tuple[Glitch, ...]:
     """Return the glitches of a timing solution in the order of time: ``GLEP_1``, ``GLPH_1``, ``GLF0_1``, ...
@@ -95,3 +103,8 @@ def taylor_shifted(spins: tuple[float, ...] | np.ndarray, since: float, n: int) 
     for k in range(min(n, len(spins))):
         later[k] = sum(spins[j] * since ** (j - k) / factorial(j - k) for j in range(k, len(spins)))
     return later
+
+
+def cycles_since(spins: tuple[float, ...] | np.ndarray, since: float) -> float:
+    """Return the phase after `since` seconds, in cycles, of a frequency with given derivatives."""
+    return float(sum(x * since ** (k + 1) / factorial(k + 1) for k, x in enumerate(spins)))

@@ -14,7 +14,7 @@ from jfstat.maths.vectors import angles, unit_vector
 from jfstat.public import public
 from jfstat.pulsars.binary import Binary, binary_of
 from jfstat.pulsars.entries import Entries, epoch, in_tdb, number, short
-from jfstat.pulsars.glitch import Glitch, glitches_of, taylor_shifted
+from jfstat.pulsars.glitch import Glitch, cycles_since, glitches_of, taylor_shifted
 from jfstat.signal.constants import ARCSEC, ASTRONOMICAL_UNIT, MAS_PER_YEAR, PARSEC, SPEED_OF_LIGHT
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
@@ -119,12 +119,21 @@ class Pulsar:
         return self.doppler_and_error(start, end, harmonic)[1]
 
     def doppler_and_error(
-        self, start: TimeLike | None, end: TimeLike | None, harmonic: float
+        self,
+        start: TimeLike | None,
+        end: TimeLike | None,
+        harmonic: float,
+        orbit_times: tuple[float, float] | None = None,
     ) -> tuple[Doppler, dict[str, float]]:
-        """Return the results of `doppler` and `phase_error`, with a single fit of the orbit."""
+        """Return the results of `doppler` and `phase_error`, with a single fit of the orbit.
+
+        With `orbit_times` the orbit is the closest one between two other times: templates of parts of the data then
+        have one orbit.
+        """
         first, last = self._span(start, end)
         harmonic = positive_number(harmonic, "harmonic", HARMONIC)
-        orbit, difference = (None, 0.0) if self.binary is None else self._orbit(first, last)
+        during = (first, last) if orbit_times is None else self._span(*orbit_times)
+        orbit, difference = (None, 0.0) if self.binary is None else self._orbit(*during)
         motion = self.motion if any(self.motion) else None
         point = Doppler(*self._position(), harmonic * self._spins(first, last), self.epoch, orbit, motion=motion)
         frequency = harmonic * self.spins[0]
@@ -172,16 +181,32 @@ class Pulsar:
                 )
         return [glitch for glitch in self.glitches if float(glitch.time) <= float(first)]
 
+    def glitch_cycles(self, start: TimeLike, end: TimeLike, at: GPSTime) -> float:
+        """Return the phase that glitches before the data add to the solution, in cycles of the rotation.
+
+        It is extrapolated from the data, between `start` and `end`, to the time `at`, and is that of the solution where
+        the template's phase would be as without glitches.
+        """
+        first, last = self._span(start, end)
+        glitches = self._before(first, last)
+        middle, added = self._added(glitches, first, last)
+        return sum(glitch.cycles(middle) for glitch in glitches) + cycles_since(added, float(at - middle))
+
+    def _added(self, glitches: list[Glitch], first: GPSTime, last: GPSTime) -> tuple[GPSTime, np.ndarray]:
+        """Return the middle of the data, and what glitches add there to the frequency and its derivatives, (n,)."""
+        n = max(len(self.spins), 3, DECAY_ORDERS if any(glitch.tau > 0 for glitch in glitches) else 0)
+        middle = first + 0.5 * float(last - first)
+        return middle, sum((glitch.spins(middle, n) for glitch in glitches), np.zeros(n))
+
     def _spins(self, first: GPSTime, last: GPSTime) -> np.ndarray:
         """Return the rotation frequency and its derivatives at `epoch` that hold between two times."""
         glitches = self._before(first, last)
         if not glitches:
             return np.array(self.spins)
-        n = max(len(self.spins), 3, DECAY_ORDERS if any(glitch.tau > 0 for glitch in glitches) else 0)
+        # a decay is expanded at the middle of the data, and the series is propagated back to the epoch
+        middle, added = self._added(glitches, first, last)
+        n = len(added)
         spins = np.pad(np.array(self.spins), (0, n - len(self.spins)))
-        # the decay is expanded at the middle of the data, and the series is propagated back to the epoch
-        middle = first + 0.5 * float(last - first)
-        added = np.sum([glitch.spins(middle, n) for glitch in glitches], axis=0)
         return spins + taylor_shifted(added, float(self.epoch - middle), n)
 
     def _orbit(self, first: GPSTime, last: GPSTime) -> tuple[Orbit, float]:

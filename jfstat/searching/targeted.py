@@ -58,6 +58,8 @@ class Stretch:
     ephemeris : str or two paths
     start, end : float
         GPS times between which the SFTs lie, s.
+    cycles : float
+        Phase of the signal that glitches add, in cycles, where the template's phase is as without them.
     """
 
     place: int
@@ -67,6 +69,7 @@ class Stretch:
     ephemeris: EphemerisLike
     start: float
     end: float
+    cycles: float
 
 
 def targeted(search: PulsarSearch) -> QTable:
@@ -158,17 +161,20 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[Stretch]:
     # times at the SSB and at the detector differ by up to 510 s: SFTs that may hold the glitch are left out
     margin = 510.0 if inside else 0.0
     edges = [first - margin, *inside, last + margin]
-    tables = ephemeris_of(pulsar, search.ephemeris)
+    tables, harmonic = ephemeris_of(pulsar, search.ephemeris), search.band.harmonic
+    # a constant delay is free in a fit of the orbit: one orbit for all parts, so that their phases agree
+    whole = (first, last) if inside else None
     found = []
     for low, high in pairwise(edges):
         own = (low + margin, high - margin)
         if not any(len(s.between(own[0], own[1] - times.tsft + 1e-3)) for s in times):
             continue
         try:
-            point, errors = pulsar.doppler_and_error(*own, search.band.harmonic)
+            point, errors = pulsar.doppler_and_error(*own, harmonic, whole)
         except ValueError as problem:
             raise ValueError(f"pulsar {pulsar.name}: {problem}") from None
-        found.append(Stretch(0, pulsar, moved_to(point, search.reftime), sum(errors.values()), tables, *own))
+        cycles = harmonic * pulsar.glitch_cycles(*own, search.reftime)
+        found.append(Stretch(0, pulsar, moved_to(point, search.reftime), sum(errors.values()), tables, *own, cycles))
     return found
 
 

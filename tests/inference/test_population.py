@@ -117,7 +117,7 @@ def test_known_orientations_hold(stars):
 
 def test_mistakes_are_said(stars):
     found = posteriors(stars[:2], ["J1", "J1"])
-    with pytest.raises(ValueError, match="J1 has several rows, before and after a glitch"):
+    with pytest.raises(ValueError, match="J1 has several rows: give each pulsar once"):
         jfstat.ellipticity_likelihoods(found)
     with pytest.raises(ValueError, match="of signals with two harmonics"):
         jfstat.ellipticity_likelihoods(PulsarPosteriors(found.table, (), (), ((stars[0], stars[1]),)))
