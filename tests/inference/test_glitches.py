@@ -116,7 +116,7 @@ def test_another_step_of_the_phase_loses_the_signal(found, sfts, tmp_path):
 
 @pytest.mark.ci
 def test_both_harmonics_add_up_in_phase(pulsar):
-    truth = jfstat.DualHarmonicAmplitude(c21=1.1e-24, c22=3.5e-25, cosi=0.3, psi=0.2, phi21=1.0, phi22=2.0)
+    truth = jfstat.DualHarmonicAmplitude(c21=4e-25, c22=1.5e-25, cosi=0.3, psi=0.2, phi21=1.0, phi22=2.0)
     sfts = simulated(pulsar, {k: truth.at_harmonic(k) for k in (1, 2)}, F0 - 1.3, 2 * F0 + 1.3)
     prior = jfstat.DualHarmonicPrior(c21=jfstat.Uniform(0, 1e-22), c22=jfstat.Uniform(0, 1e-22))
     found = jfstat.pulsar_posteriors(sfts, pulsar, prior, sqrt_sx=NOISE, progress=False)
