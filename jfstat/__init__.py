@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from jfstat.metrics.mismatch import mismatch
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
+    from jfstat.pulsars.timingerrors import TimingErrors, timing_errors
     from jfstat.searching.knownpulsars import PulsarBand
     from jfstat.searching.options import Keep, Run
     from jfstat.searching.plan import SearchPlan, plan_search
@@ -199,6 +200,7 @@ __all__ = [
     "SemicoherentAmplitude",
     "SemicoherentFstat",
     "Stages",
+    "TimingErrors",
     "Track",
     "Transient",
     "TransientMap",
@@ -295,6 +297,7 @@ __all__ = [
     "summary",
     "template_bank",
     "template_table",
+    "timing_errors",
     "track",
     "transient_map",
     "transient_null",
@@ -381,6 +384,7 @@ _HOMES = {
     "SemicoherentAmplitude": "jfstat.statistic.semicoherent",
     "SemicoherentFstat": "jfstat.statistic.semicoherent",
     "Stages": "jfstat.followup.options",
+    "TimingErrors": "jfstat.pulsars.timingerrors",
     "Track": "jfstat.tracking.track",
     "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
@@ -477,6 +481,7 @@ _HOMES = {
     "summary": "jfstat.searching.summary",
     "template_bank": "jfstat.banks.template_bank",
     "template_table": "jfstat.candidates.templatetable",
+    "timing_errors": "jfstat.pulsars.timingerrors",
     "track": "jfstat.tracking.track",
     "transient_map": "jfstat.statistic.transients",
     "transient_null": "jfstat.statistic.transientnull",

@@ -30,6 +30,7 @@ from jfstat.inference.model import Model
 from jfstat.inference.population import EllipticityLikelihoods
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.public import public
+from jfstat.pulsars.timingerrors import TimingErrors
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
 from jfstat.signal.times import GPSTime
@@ -48,7 +49,7 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
-CLASSES += (EllipticityLikelihoods, Exponential)
+CLASSES += (EllipticityLikelihoods, Exponential, TimingErrors)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()

@@ -23,7 +23,7 @@ START = 1_167_458_304
 PAR = """PSRJ J0001+0001
 RAJ 00:01:00
 DECJ 00:01:00
-F0 50.0
+F0 50.0 1 1e-9
 F1 -1e-12
 PEPOCH 54100
 """
@@ -525,6 +525,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             ),
         ),
         "ellipticity_likelihoods": (jfstat.ellipticity_likelihoods, dict(found=limits, moment=1e38)),
+        "timing_errors": (
+            jfstat.timing_errors, dict(pulsar=pulsar, start=START, end=START + 86400, harmonic=2.0)
+        ),
         "Cosine": (jfstat.Cosine, dict(minimum=-0.5, maximum=0.5)),
         "FermiDirac": (jfstat.FermiDirac, dict(mu=1e-24, sigma=1e-25)),
         "HalfNormal": (jfstat.HalfNormal, dict(sigma=1e-24)),

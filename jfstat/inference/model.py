@@ -17,9 +17,10 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior, is_distribution
 from jfstat.inference.bstat import log_bstat_of, unit_of_h0
-from jfstat.inference.distributions import KINDS, Distribution
+from jfstat.inference.distributions import KINDS, Distribution, Normal
 from jfstat.maths.arrays import any_traced
 from jfstat.public import public
+from jfstat.pulsars.timingerrors import TimingErrors
 from jfstat.signal.parameters import AMPLITUDE_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.signal.values import check_parameters, in_usual_order, replaced
@@ -48,17 +49,20 @@ class Model(Displayed):
     centre : Doppler
         Template with the values of parameters that have no prior.
     priors : dict of str to distribution
-        Priors of Doppler parameters, by their names.
+        Priors of Doppler parameters, or of differences of a .par file's entries from their values, by their names.
+    timing : TimingErrors or None
+        What the entries of a .par file change, if priors are of these.
     amplitude : AmplitudePrior
     marginalised : bool, static
         Whether the amplitudes are integrated over, and not among the parameters.
     names : tuple of str, static
-        Names of the parameters: Doppler parameters, and unless marginalised h0, cosi, psi and phi0.
+        Names of the parameters: those with priors, and unless marginalised h0, cosi, psi and phi0.
     """
 
     data: FstatData | NarrowData
     centre: Doppler
     priors: dict[str, Distribution]
+    timing: TimingErrors | None
     amplitude: AmplitudePrior
     marginalised: bool = field(metadata=dict(static=True))
     names: tuple[str, ...] = field(metadata=dict(static=True))
@@ -110,7 +114,10 @@ class Model(Displayed):
     def point(self, x: jax.Array) -> Doppler:
         """Return the template with given parameters."""
         names = self._dopplers
-        return replaced(self.centre, names, self._vector(x, "x")[: len(names)]) if names else self.centre
+        own = self._vector(x, "x")[: len(names)]
+        if self.timing is not None:
+            return self.timing.point(self.centre, own)
+        return replaced(self.centre, names, own) if names else self.centre
 
     def amplitudes(self, x: jax.Array) -> Amplitude:
         """Return the amplitudes among given parameters.
@@ -180,7 +187,7 @@ def _log_density_normal(model: Model, z: jax.Array) -> jax.Array:
 def model(
     data: FstatData | NarrowData,
     point: Doppler,
-    priors: Mapping[str, Distribution],
+    priors: Mapping[str, Distribution] | TimingErrors,
     amplitude: AmplitudePrior | None = None,
     *,
     marginalised: bool = True,
@@ -193,9 +200,11 @@ def model(
         Data of the band, without segments; narrow data are faster, but must reach as far as the priors do.
     point : Doppler or Row
         Template with the values of all parameters that have no prior.
-    priors : mapping of names to distributions
+    priors : mapping of names to distributions, or TimingErrors
         Priors of Doppler parameters by their names in tables (``freq``, ``f1dot``, ``alpha``, ``asini``, ...), such as
-        ``{"freq": jfstat.Uniform(99.9, 100.1), "delta": jfstat.Cosine()}``; empty for amplitudes alone.
+        ``{"freq": jfstat.Uniform(99.9, 100.1), "delta": jfstat.Cosine()}``; empty for amplitudes alone. Or the errors
+        of a pulsar's timing solution from `timing_errors`: the parameters are then differences from the .par file,
+        named as its entries and in its units (of RAJ in s, of DECJ in arcsec), with normal priors.
     amplitude : AmplitudePrior, optional
         Prior of the amplitudes. By default isotropic orientations, and a flat distribution of h0 without end, with
         which evidences are known up to a factor.
@@ -228,14 +237,8 @@ def model(
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
-    if not isinstance(priors, Mapping):
-        raise TypeError(f"priors must be a mapping of names to distributions, not {shown(priors)}.")
-    names = in_usual_order(point, check_parameters(point, priors, "priors")) if priors else ()
-    for name in priors:
-        if not isinstance(priors[name], KINDS):
-            raise TypeError(
-                f"priors[{name!r}] must be a distribution such as jfstat.Uniform, not {shown(priors[name])}."
-            )
+    own, timing = _priors(point, priors)
+    names = tuple(own)
     chosen = amplitude or AmplitudePrior()
     if not marginalised:
         chosen.require_norm()
@@ -245,12 +248,35 @@ def model(
     given = [name for name, x in orientation.items() if x is not None and not is_distribution(x)]
     if given and not marginalised:
         raise ValueError(f"amplitude has a known {given[0]}, so the amplitudes must be marginalised: or give a Normal.")
-    own = {name: priors[name] for name in names}
     amplitudes = () if marginalised else AMPLITUDE_FIELDS
-    made = Model(data.for_one_template, point, own, chosen, marginalised, (*names, *amplitudes))
+    made = Model(data.for_one_template, point, own, timing, chosen, marginalised, (*names, *amplitudes))
     unit_of_h0(data)  # raises an error without a noise floor
     _check_reach(made)
     return made
+
+
+def _priors(point: Doppler, priors: object) -> tuple[dict[str, Distribution], TimingErrors | None]:
+    """Return priors by their names, in order, and the errors of a timing solution if they are of its entries.
+
+    Raises
+    ------
+    TypeError
+        If they are neither.
+    ValueError
+        If the template lacks a parameter.
+    """
+    if isinstance(priors, TimingErrors):
+        check_parameters(point, priors.parameters, "priors")
+        return {name: Normal(0.0, x) for name, x in zip(priors.names, priors.errors, strict=True)}, priors
+    if not isinstance(priors, Mapping):
+        raise TypeError(f"priors must be a mapping of names to distributions, or TimingErrors, not {shown(priors)}.")
+    names = in_usual_order(point, check_parameters(point, priors, "priors")) if priors else ()
+    for name in priors:
+        if not isinstance(priors[name], KINDS):
+            raise TypeError(
+                f"priors[{name!r}] must be a distribution such as jfstat.Uniform, not {shown(priors[name])}."
+            )
+    return {name: priors[name] for name in names}, None
 
 
 def _check_reach(made: Model) -> None:

@@ -37,12 +37,16 @@ class Entries(dict[str, str]):
         Names of the entries that were asked for.
     written : dict of str to str
         Names as they are written, where they are not the usual ones.
+    errors : dict of str to float
+        Standard errors of the entries that have one, in the units of the entries; of RAJ in s, of DECJ in arcsec.
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
         super().__init__(entries)
         self.taken: set[str] = set()
-        self.written: dict[str, str] = dict(entries.written) if isinstance(entries, Entries) else {}
+        own = isinstance(entries, Entries)
+        self.written: dict[str, str] = dict(entries.written) if own else {}
+        self.errors: dict[str, float] = dict(entries.errors) if own else {}
 
     def __getitem__(self, name: str) -> str:
         self.taken.add(name)
@@ -99,6 +103,8 @@ class Entries(dict[str, str]):
             )
 
 
+FIT_FLAGS = ("0", "1", "2")
+"""Words that say whether an entry was fitted."""
 MISSING = ("", "*", "nan", "--", "none")
 """Words that catalogues write for missing values."""
 GPS_EPOCH_MJD, TDB_MINUS_GPS = 44244, Decimal("51.184")
@@ -132,8 +138,10 @@ def par_entries(path: Path) -> Entries:
         if not words or words[0] in ("C", "c") or words[0][0] in "#%":
             continue
         try:
-            name, value = _entry(line, words)
+            name, value, error = _entry(line, words)
             before = entries.setdefault(name, value)
+            if error is not None and name not in lines:
+                entries.errors[name] = error
             if name not in lines and words[0].upper() != name and name != "NAME":
                 entries.written[name] = words[0]
             if before != value and name != "NAME" and not IDLE.fullmatch(name):
@@ -147,8 +155,8 @@ def par_entries(path: Path) -> Entries:
     return entries
 
 
-def _entry(line: str, words: list[str]) -> tuple[str, str]:
-    """Return the name and the value of a line of a .par file."""
+def _entry(line: str, words: list[str]) -> tuple[str, str, float | None]:
+    """Return the name and the value of a line of a .par file, and its error if it has one."""
     if not line.replace("\t", " ").isprintable():
         raise ValueError("it has characters that are no text: correct the line.")
     name = usual(words[0])
@@ -159,7 +167,7 @@ def _entry(line: str, words: list[str]) -> tuple[str, str]:
         raise ValueError(f"{words[0]} has no value: give one, or remove the line.")
     listed = LIST.fullmatch(name) or (idle and values and SELECTION.fullmatch(values[0]))
     if not values or listed:
-        return name, " ".join(values)
+        return name, " ".join(values), None
     if idle and not (TEXTS.fullmatch(name) or NUMBER.fullmatch(values[0]) or values[0].lower() in (*MISSING, "inf")):
         raise ValueError(f"{words[0]} is {short(values[0])}: give a number, or remove the line.")
     word = TEXTS.fullmatch(name) is not None and ":" not in values[0] and not NUMBER.fullmatch(values[0])
@@ -170,7 +178,25 @@ def _entry(line: str, words: list[str]) -> tuple[str, str]:
                 "a reference may stand, after a word nothing."
             )
         values = [next((word for word in words[1:] if word.strip("0.") != ""), values[0])]  # a list of numbers
-    return name, " ".join(values)
+        return name, " ".join(values), None
+    return name, " ".join(values), None if word or size == 2 or idle else _error(words[0], rest)
+
+
+def _error(name: str, rest: list[str]) -> float | None:
+    """Return the standard error after a number, None without one; a single 0, 1 or 2 is the flag of the fit.
+
+    Raises
+    ------
+    ValueError
+        If it is negative.
+    """
+    numbers = [word for word in rest[:2] if NUMBER.fullmatch(word)]
+    if not numbers or (len(numbers) == 1 and numbers[0] in FIT_FLAGS):
+        return None
+    error = float(re.sub("[dD]", "e", numbers[-1]))
+    if error < 0:
+        raise ValueError(f"{name} has the error {short(numbers[-1])}: give a positive one.")
+    return error or None
 
 
 def _closes(values: list[str], rest: list[str], word: bool) -> bool:
@@ -188,7 +214,7 @@ def _closes(values: list[str], rest: list[str], word: bool) -> bool:
     if len(numbers) < 2:
         return True
     if numbers == [True, True] or numbers == [True, True, False]:
-        return rest[0] in ("0", "1", "2")
+        return rest[0] in FIT_FLAGS
     return numbers == [True, False]
 
 

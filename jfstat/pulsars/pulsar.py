@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import factorial, hypot
 
 import numpy as np
@@ -62,6 +62,8 @@ class Pulsar:
         Sum of the amplitudes of ``WAVE1``, ..., the sines that follow timing noise, and of events, s; 0 without any.
     ephemeris : str or None
         Solar-system ephemeris of the solution.
+    entries : Entries or None
+        Entries of a .par file, with their errors; see `timing_errors`.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Pulsar:
     glitches: tuple[Glitch, ...]
     waves: float
     ephemeris: str | None
+    entries: Entries | None = field(default=None, repr=False, compare=False)
 
     @public(start=kinds.time, end=kinds.time)
     def doppler(
@@ -237,7 +240,7 @@ def pulsar_of(entries: Mapping[str, str], where: str) -> Pulsar:
         known = in_tdb(entries)
         pulsar = _pulsar(known, where)
         known.require_all_taken(pulsar.binary.model if pulsar.binary else None)
-        return pulsar
+        return replace(pulsar, entries=entries) if isinstance(entries, Entries) else pulsar
     except ValueError as error:
         said = entries.as_written(str(error)) if isinstance(entries, Entries) else str(error)
         raise ValueError(f"{where}: {said}") from None

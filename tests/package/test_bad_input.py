@@ -259,7 +259,7 @@ RESULTS = (
     "SFTs",
     "SearchPlan",
 )
-RESULTS += ("AmplitudePosterior", "Model", "PulsarPosteriors")
+RESULTS += ("AmplitudePosterior", "Model", "PulsarPosteriors", "TimingErrors")
 RESULTS += ("DualHarmonicPosterior", "EllipticityLikelihoods", "PosteriorDensity")
 RESULTS += ("PathPosterior", "SemicoherentAmplitude", "SemicoherentFstat", "Track", "UpperLimit", "ViterbiPath")
 """Classes that functions return; users do not call them."""
