@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     )
     from jfstat.statistic.likelihood import log_likelihood
     from jfstat.statistic.linerobust import LinePrior
+    from jfstat.statistic.noiseenergy import NoiseEnergy, noise_energy
     from jfstat.statistic.null import NullDistribution
     from jfstat.statistic.semicoherent import (
         SemicoherentAmplitude,
@@ -181,6 +182,7 @@ __all__ = [
     "NarrowData",
     "NarrowSizes",
     "Noise",
+    "NoiseEnergy",
     "Normal",
     "NullDistribution",
     "Observation",
@@ -257,6 +259,7 @@ __all__ = [
     "narrow",
     "narrow_files",
     "narrow_sizes",
+    "noise_energy",
     "noise_like",
     "observation",
     "plan_search",
@@ -365,6 +368,7 @@ _HOMES = {
     "NarrowData": "jfstat.data.narrowdata",
     "NarrowSizes": "jfstat.data.narrow",
     "Noise": "jfstat.data.noise",
+    "NoiseEnergy": "jfstat.statistic.noiseenergy",
     "Normal": "jfstat.inference.distributions",
     "NullDistribution": "jfstat.statistic.null",
     "Observation": "jfstat.data.observation",
@@ -441,6 +445,7 @@ _HOMES = {
     "narrow": "jfstat.data.narrow",
     "narrow_files": "jfstat.data.narrowfiles",
     "narrow_sizes": "jfstat.data.narrow",
+    "noise_energy": "jfstat.statistic.noiseenergy",
     "noise_like": "jfstat.data.addsignal",
     "observation": "jfstat.data.observation",
     "plan_search": "jfstat.searching.plan",

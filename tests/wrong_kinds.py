@@ -541,13 +541,17 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "spin_down_limit": (jfstat.spin_down_limit, dict(freq=100.0, f1dot=-1e-10, distance=1.0, moment=1e38)),
         "log_bstat": (jfstat.log_bstat, one | dict(prior=jfstat.AmplitudePrior())),
         "log_likelihood": (
-            jfstat.log_likelihood, dict(data=data, doppler=point, amplitude=amplitude, per_detector=True)
+            jfstat.log_likelihood,
+            dict(
+                data=data, doppler=point, amplitude=amplitude, per_detector=True, energy=jfstat.noise_energy(data),
+            ),
         ),
+        "noise_energy": (jfstat.noise_energy, dict(data=data)),
         "model": (
             jfstat.model,
             one | dict(
                 priors={"freq": jfstat.Uniform(99.99999, 100.00001)},
-                amplitude=jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24)), marginalised=True,
+                amplitude=jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24)), marginalised=True, energy=None,
             ),
         ),
         "pulsar_posteriors": (

@@ -25,7 +25,8 @@ from jfstat.signal.parameters import AMPLITUDE_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.signal.values import check_parameters, in_usual_order, replaced
 from jfstat.statistic.amplitude import amplitude_of
-from jfstat.statistic.likelihood import total_likelihood
+from jfstat.statistic.likelihood import log_likelihood_of, total_likelihood
+from jfstat.statistic.noiseenergy import NoiseEnergy
 from jfstat.validation import as_float64, shown
 
 EDGE = 1e-4
@@ -53,6 +54,8 @@ class Model(Displayed):
     timing : TimingErrors or None
         What the entries of a .par file change, if priors are of these.
     amplitude : AmplitudePrior
+    energy : NoiseEnergy or None
+        What the data say of their noise floor, if it is integrated over.
     marginalised : bool, static
         Whether the amplitudes are integrated over, and not among the parameters.
     names : tuple of str, static
@@ -64,6 +67,7 @@ class Model(Displayed):
     priors: dict[str, Distribution]
     timing: TimingErrors | None
     amplitude: AmplitudePrior
+    energy: NoiseEnergy | None
     marginalised: bool = field(metadata=dict(static=True))
     names: tuple[str, ...] = field(metadata=dict(static=True))
 
@@ -164,11 +168,10 @@ def _log_likelihood(model: Model, x: jax.Array) -> jax.Array:
     inside = model.data.fits(point)
     # otherwise NaN outside would spread to gradients
     safe = jax.tree.map(lambda a, b: jnp.where(inside, a, b), point, model.centre)
-    likelihood = total_likelihood(model.data, safe)
     if model.marginalised:
-        value = log_bstat_of(likelihood, model.amplitude, unit_of_h0(model.data))
+        value = log_bstat_of(total_likelihood(model.data, safe), model.amplitude, unit_of_h0(model.data))
     else:
-        value = likelihood.at(model._amplitude(x).canonical)
+        value = jnp.sum(log_likelihood_of(model.data, safe, model._amplitude(x), model.energy))
     return jnp.where(inside, value, -jnp.inf)
 
 
@@ -183,7 +186,12 @@ def _log_density_normal(model: Model, z: jax.Array) -> jax.Array:
     return log_prior + _log_likelihood(model, _from_normal(model, z))
 
 
-@public(point=template, amplitude=kinds.instance(AmplitudePrior, or_none=True), marginalised=kinds.flag)
+@public(
+    point=template,
+    amplitude=kinds.instance(AmplitudePrior, or_none=True),
+    marginalised=kinds.flag,
+    energy=kinds.instance(NoiseEnergy, or_none=True),
+)
 def model(
     data: FstatData | NarrowData,
     point: Doppler,
@@ -191,6 +199,7 @@ def model(
     amplitude: AmplitudePrior | None = None,
     *,
     marginalised: bool = True,
+    energy: NoiseEnergy | None = None,
 ) -> Model:
     """Make a signal model with proper priors: log-densities and a prior transform, for any sampler.
 
@@ -212,6 +221,8 @@ def model(
         Whether the four amplitudes are integrated over, as by `log_bstat`. With False they are parameters, and need a
         prior of h0; a marginal likelihood has fewer and milder parameters. `amplitude_posterior` at its samples gives
         amplitudes afterwards.
+    energy : NoiseEnergy, optional
+        From `noise_energy`: the noise floor is integrated over, as by `log_likelihood`. Amplitudes must be parameters.
 
     Returns
     -------
@@ -242,6 +253,10 @@ def model(
     chosen = amplitude or AmplitudePrior()
     if not marginalised:
         chosen.require_norm()
+    if energy is not None:
+        if marginalised:
+            raise ValueError("energy is for amplitudes that are parameters: give marginalised=False, or leave it out.")
+        energy.check(data)
     if not names and marginalised:
         raise ValueError("priors is empty and the amplitudes are marginalised: no parameter is left.")
     orientation = {"cosi": chosen.cosi, "psi": chosen.psi}
@@ -249,7 +264,7 @@ def model(
     if given and not marginalised:
         raise ValueError(f"amplitude has a known {given[0]}, so the amplitudes must be marginalised: or give a Normal.")
     amplitudes = () if marginalised else AMPLITUDE_FIELDS
-    made = Model(data.for_one_template, point, own, timing, chosen, marginalised, (*names, *amplitudes))
+    made = Model(data.for_one_template, point, own, timing, chosen, energy, marginalised, (*names, *amplitudes))
     unit_of_h0(data)  # raises an error without a noise floor
     _check_reach(made)
     return made

@@ -18,6 +18,7 @@ from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
 from jfstat.statistic.fstat import AmplitudeEstimate, noise_level, optimal_power
+from jfstat.statistic.noiseenergy import NoiseEnergy
 from jfstat.statistic.total import AT_ONCE
 
 
@@ -82,15 +83,30 @@ def total_likelihood(data: FstatData | NarrowData, point: Doppler) -> AmplitudeL
     return jax.tree.map(jnp.sum, likelihood_of_each(data, point))
 
 
-@public(doppler=template, per_detector=kinds.flag)
+@public(doppler=template, per_detector=kinds.flag, energy=kinds.instance(NoiseEnergy, or_none=True))
 def log_likelihood(
-    data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude, *, per_detector: bool = False
+    data: FstatData | NarrowData,
+    doppler: Doppler,
+    amplitude: Amplitude,
+    *,
+    per_detector: bool = False,
+    energy: NoiseEnergy | None = None,
 ) -> jax.Array:
     """Compute the logarithm of the likelihood ratio of a signal with given amplitudes against noise.
 
     ln Lambda = A.x - A.M.A/2 in Gaussian noise of known floor (Jaranowski, Krolak & Schutz 1998, Phys. Rev. D 58,
     063001; Prix & Krishnan 2009, Class. Quantum Grav. 26, 204013). Its maximum over the amplitudes is F = 2F/2, at
     those of `estimate_amplitude`, unless the antenna matrix is so degenerate that 2F is set to 4.
+
+    With `energy` the noise floor is known only up to a factor of each detector, and of each segment, whose power has
+    Jeffreys' prior and is integrated over. If whitened data have n independent complex samples x and the signal is s,
+    the result is Student's t likelihood (Dupuis & Woan 2005, Phys. Rev. D 72, 102002; Pitkin et al. 2017,
+    arXiv:1705.08978)
+
+        -n ln(sum |x - s|^2 / sum |x|^2) = -n ln(1 - ln Lambda / E),        E = sum |x|^2,
+
+    with ln Lambda of the assumed floor, summed over detectors and segments. It tends to ln Lambda n/E for large n, and
+    is the same for any factor of the assumed floor.
 
     Pure; works under jit, vmap and grad, and is differentiable in every field of `doppler` and `amplitude`.
 
@@ -106,6 +122,9 @@ def log_likelihood(
         (n_segments,), such as `phi0` alone, are of each.
     per_detector : bool
         Return the values of single detectors, whose sum is the whole.
+    energy : NoiseEnergy, optional
+        E and n, from `noise_energy` of the prepared data, for a floor that is integrated over. None takes the floor as
+        known.
 
     Returns
     -------
@@ -117,11 +136,13 @@ def log_likelihood(
     TypeError
         If an argument is of another kind.
     ValueError
-        If shapes are wrong, the template does not fit the data, or the data's noise floor is not known.
+        If shapes are wrong, the template does not fit the data, the data's noise floor is not known, or `energy` is of
+        other detectors or segments.
 
     Notes
     -----
-    SFTs are assumed to have rectangular windows, as for `estimate_amplitude`.
+    SFTs are assumed to have rectangular windows, as for `estimate_amplitude`. Data without noise, of which a signal
+    would leave nothing, count as if it left a millionth of E.
 
     Examples
     --------
@@ -131,12 +152,19 @@ def log_likelihood(
     """
     check_signal(data, doppler, name="doppler")
     check_amplitude(amplitude, data.n_segments)
-    values = _log_likelihood(data.for_one_template, doppler, amplitude)
+    if energy is not None:
+        energy.check(data)
+    values = _log_likelihood(data.for_one_template, doppler, amplitude, energy)
     return values if per_detector else jnp.sum(values)
 
 
-@jax.jit
-def _log_likelihood(data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
-    """Return the log-likelihood of each detector, summed over segments, (D,) float64."""
+def log_likelihood_of(
+    data: FstatData | NarrowData, doppler: Doppler, amplitude: Amplitude, energy: NoiseEnergy | None
+) -> jax.Array:
+    """Return the log-likelihood of each detector, summed over segments, (D,) float64, without any checks."""
     canonical = jnp.moveaxis(amplitude.canonical, -1, 0).reshape(4, -1, 1)  # of all segments, or of each
-    return jnp.sum(likelihood_of_each(data, doppler).at(canonical), axis=0)
+    values = likelihood_of_each(data, doppler).at(canonical)
+    return jnp.sum(values if energy is None else energy.marginalised(values), axis=0)
+
+
+_log_likelihood = jax.jit(log_likelihood_of)

@@ -58,13 +58,14 @@ def test_limits_run():
 @pytest.mark.ci
 def test_inference_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names = run_page(DOCS / "inference.md", 8)
+    names = run_page(DOCS / "inference.md", 9)
     found, truth = names["found"], names["amplitude"]
     low, high = found.h0_interval(0.99)
     assert low < truth.h0 < high
     # of a flat prior instead of a wide one
     assert float(names["limits"].table["h0_limit"][0]) == pytest.approx(float(found.h0_limit(0.95)), rel=0.05)
     assert 5 < float(names["evidence"]) < float(found.log_bstat)
+    np.testing.assert_allclose(names["energy"].factor, 1, atol=0.1)  # the floor was right
     assert "ellipticity_limit" in capsys.readouterr().out
 
 

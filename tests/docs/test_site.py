@@ -39,6 +39,7 @@ WITHOUT_EXAMPLE = {
     "Model",
     "NarrowData",
     "NarrowSizes",
+    "NoiseEnergy",
     "Normal",
     "NullDistribution",
     "Observation",

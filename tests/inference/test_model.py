@@ -147,3 +147,21 @@ def test_mistakes_are_said(near):
     with pytest.raises(ValueError, match="amplitude has a known cosi"):
         known = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24), cosi=0.3)
         jfstat.model(data, point, {}, known, marginalised=False)
+
+
+def test_an_unknown_floor_is_integrated_over(near):
+    case = cases.make(100.0, 3, noise=True, h0=3e-25)
+    _, point, _ = near
+    energy = jfstat.noise_energy(case.data)
+    f = float(point.fkdot[0])
+    priors = {"freq": jfstat.Uniform(f - 1e-5, f + 1e-5)}
+    own = jfstat.model(near[0], point, priors, AMPLITUDES, marginalised=False, energy=energy)
+    x = own.prior_transform(jnp.full(5, 0.45))
+    expected = jfstat.log_likelihood(near[0], own.point(x), own.amplitudes(x), energy=energy)
+    assert float(own.log_likelihood(x)) == pytest.approx(float(expected), rel=1e-9)
+    assert abs(float(expected) - float(jfstat.log_likelihood(near[0], own.point(x), own.amplitudes(x)))) > 1e-6
+    with pytest.raises(ValueError, match="energy is for amplitudes that are parameters: give marginalised=False"):
+        jfstat.model(near[0], point, priors, AMPLITUDES, energy=energy)
+    other = cases.make(100.0, 3, noise=True, h0=3e-25, detectors=("H1",))
+    with pytest.raises(ValueError, match="energy is of H1, and data of"):
+        jfstat.model(near[0], point, priors, AMPLITUDES, marginalised=False, energy=jfstat.noise_energy(other.data))

@@ -254,6 +254,7 @@ RESULTS = (
     "FstatData",
     "NarrowData",
     "NarrowSizes",
+    "NoiseEnergy",
     "Observation",
     "Pulsar",
     "SFTs",
