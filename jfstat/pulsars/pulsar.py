@@ -24,6 +24,7 @@ QUADRUPOLE = 2.0
 """Ratio of the frequency of gravitational waves from a deformed, rotating star to its rotation frequency."""
 HARMONIC = "the signal's frequency over the rotation's, 2 as a rule"
 """Description of the argument `harmonic`, for error messages."""
+MOST_HARMONICS = 1000
 OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
 """Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
 MOST_DERIVATIVES = 12
@@ -135,6 +136,8 @@ class Pulsar:
         """
         first, last = self._span(start, end)
         harmonic = positive_number(harmonic, "harmonic", HARMONIC)
+        if harmonic > MOST_HARMONICS:
+            raise ValueError(f"harmonic must be at most {MOST_HARMONICS}, not {harmonic:g}: it is {HARMONIC}.")
         during = (first, last) if orbit_times is None else self._span(*orbit_times)
         orbit, difference = (None, 0.0) if self.binary is None else self._orbit(*during)
         motion = self.motion if any(self.motion) else None
