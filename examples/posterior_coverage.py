@@ -2,11 +2,11 @@
 
     python examples/posterior_coverage.py --output examples/posterior_coverage.json --plot posterior_coverage.png
 
-Each realisation draws noise, a frequency, a spin-down, h0, cosi, psi and phi0, and compresses its data around the middle
-of the prior. `jfstat.model` gives the posterior of frequency and spin-down on a grid, and `jfstat.amplitude_posterior`
-the amplitudes at templates drawn from it. The fraction of the posterior below the true value must be uniformly
-distributed for each parameter: the Kolmogorov-Smirnov test says how probable a larger deviation is. A minute on a GPU;
-on two cores take `--realisations 20 --steps 60 30`.
+Each realisation draws noise, a frequency, a spin-down, h0, cosi, psi and phi0, and compresses its data around the
+middle of the prior. `jfstat.model` gives the posterior of frequency and spin-down on a grid, and
+`jfstat.amplitude_posterior` the amplitudes at templates drawn from it. The fraction of the posterior below the true
+value must be uniformly distributed for each parameter: the Kolmogorov-Smirnov test says how probable a larger deviation
+is. A minute on a GPU; on two cores take `--realisations 20 --steps 60 30`.
 """
 
 from __future__ import annotations
