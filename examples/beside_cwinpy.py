@@ -6,6 +6,12 @@
 A day of strain of two detectors is simulated with the signals of five pulsars: three isolated ones, a binary, and one
 with both harmonics. cwinpy heterodynes the frames and samples the posterior with dynesty; jfstat makes SFTs of the
 frames and sums the posterior. The priors are the same; cwinpy integrates over the noise floor, jfstat estimates it.
+
+    python examples/beside_cwinpy.py --likelihood --json examples/beside_cwinpy_likelihood.json
+
+does without dynesty, whose quantiles scatter by some per cent: amplitudes drawn from jfstat's posterior get weights, the
+ratio of cwinpy's likelihood to jfstat's. The weighted limit is that of cwinpy's likelihood, and differs from that of
+the same amplitudes without weights only as the likelihoods do.
 """
 
 import argparse
@@ -15,18 +21,23 @@ import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
 import jfstat  # noqa: E402
+from jfstat.statistic.likelihood import AmplitudeLikelihood  # noqa: E402
 
 START, DAYS, NOISE = 1_167_458_304, 1, 4e-24
 BAND = 12.0, 120.0
 LARGEST = 2e-23
 """Largest amplitude that priors allow."""
+PHASES = 64
+"""Values of phi0 at which the two likelihoods are compared, to find where their phases are zero."""
 SOLUTION = "RAJ {ra}\nDECJ {dec}\nF0 {f0}\nF1 {f1}\nPEPOCH 57760\nPX 1.5\nEPHEM DE405\nUNITS TDB\n"
 ORBIT = "BINARY BT\nA1 1.897991\nPB 5.741046\nT0 57757.2\nECC 0.21\nOM 33.4\n"
 PULSARS = {
@@ -47,6 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="file of results")
     parser.add_argument("--live", type=int, default=1024, help="live points of dynesty")
+    parser.add_argument("--likelihood", action="store_true", help="compare likelihoods, without sampling")
     parser.add_argument("--pulsars", nargs="+", choices=PULSARS, default=list(PULSARS), help="pulsars to compare")
     options = parser.parse_args()
     logging.disable(logging.INFO)
@@ -54,6 +66,15 @@ def main() -> None:
         folder = Path(name)
         files = {pulsar: solution(folder, pulsar) for pulsar in options.pulsars}
         frames = simulated(folder, files)
+        if options.likelihood:
+            result = {
+                "command": "python examples/beside_cwinpy.py --likelihood",
+                "versions": {x: version(x) for x in ("cwinpy", "bilby", "jax")},
+                "pulsars": compared_likelihoods(folder, frames, files),
+            }
+            if options.json:
+                options.json.write_text(json.dumps(result, indent=1) + "\n")
+            return
         ours, seconds = with_jfstat(frames, files)
         rows = []
         for pulsar in options.pulsars:
@@ -108,12 +129,16 @@ def simulated(folder: Path, files: dict[str, Path]) -> Path:
     return jfstat.write_frames(sfts, folder / "frames")[0].parent
 
 
+def sfts_of(frames: Path) -> jfstat.SFTs:
+    paths = [sorted(map(str, frames.glob(f"{detector}-*.gwf"))) for detector in "HL"]
+    low, high = BAND[0] + 0.5, BAND[1] - 0.5
+    return jfstat.join_sfts([jfstat.sfts_from_frames(own, fmin=low, fmax=high) for own in paths])
+
+
 def with_jfstat(frames: Path, files: dict[str, Path]) -> tuple[dict, dict]:
     """Return limits of each pulsar, and times in seconds: SFTs of the frames, first and second call of each kind."""
     start = time.perf_counter()
-    paths = [sorted(map(str, frames.glob(f"{detector}-*.gwf"))) for detector in "HL"]
-    low, high = BAND[0] + 0.5, BAND[1] - 0.5
-    sfts = jfstat.join_sfts([jfstat.sfts_from_frames(own, fmin=low, fmax=high) for own in paths])
+    sfts = sfts_of(frames)
     seconds = {"sfts": time.perf_counter() - start}
     flat = jfstat.Uniform(0, LARGEST)
     kinds = {"one": jfstat.AmplitudePrior(h0=flat), "both": jfstat.DualHarmonicPrior(c21=flat, c22=flat)}
@@ -133,35 +158,109 @@ def with_jfstat(frames: Path, files: dict[str, Path]) -> tuple[dict, dict]:
     return found, seconds
 
 
+def heterodyned(folder: Path, name: str, par: Path, factor: int) -> dict[str, str]:
+    """Return files of the two detectors' data, heterodyned by cwinpy at a harmonic of the rotation."""
+    from cwinpy.heterodyne import heterodyne
+
+    own = folder / f"cwinpy-{name}"
+    own.mkdir(exist_ok=True)
+    files = {}
+    for detector in ("H1", "L1"):
+        label = f"{detector}-{factor}.hdf5"
+        heterodyne(
+            starttime=START,
+            endtime=START + 86400 * DAYS,
+            stride=86400 * DAYS,
+            detector=detector,
+            channel=f"{detector}:JFSTAT_STRAIN",
+            framecache=str(folder / "frames"),
+            pulsarfiles=str(par),
+            freqfactor=factor,
+            resamplerate=1 / 60,
+            includessb=True,
+            includebsb=True,
+            output=str(own),
+            label=label,
+        )
+        files[detector] = str(own / label)
+    return files
+
+
+def compared_likelihoods(folder: Path, frames: Path, files: dict[str, Path]) -> list[dict]:
+    """Return limits of h0 by both likelihoods, and how much these differ, of the pulsars with one harmonic."""
+    from bilby.core.prior import PriorDict, Sine, Uniform
+    from cwinpy import HeterodynedData, MultiHeterodynedData
+    from cwinpy.pe.likelihood import TargetedPulsarLikelihood
+
+    sfts, rows = sfts_of(frames), []
+    floors = {"given": NOISE, "median_of_101": None, "median_of_1001": jfstat.Noise(median_bins=1001)}
+    for name, par in files.items():
+        if both_harmonics(name):
+            continue
+        prior = jfstat.AmplitudePrior(h0=jfstat.Uniform(0, LARGEST))
+        found = {
+            floor: jfstat.pulsar_posteriors(
+                sfts, jfstat.read_par(par), prior, sqrt_sx=noise, ephemeris="DE405", progress=False
+            )
+            for floor, noise in floors.items()
+        }
+        data = {
+            detector: HeterodynedData(path, par=str(par), detector=detector)
+            for detector, path in heterodyned(folder, name, par, 2).items()
+        }
+        parameters = {"h0": Uniform(0, LARGEST), "iota": Sine(0, np.pi), "psi": Uniform(0, np.pi / 2)}
+        likelihood = TargetedPulsarLikelihood(
+            MultiHeterodynedData(data), PriorDict(parameters | {"phi0": Uniform(0, np.pi)})
+        )
+        own = found["given"]
+        drawn = jax.tree.map(np.asarray, own.posteriors[0].samples)
+        log_weight = theirs_over_ours(likelihood, own.likelihoods[0][0], drawn)
+        weight = np.exp(log_weight - np.max(log_weight))
+        order = np.argsort(drawn.h0)
+        below = np.cumsum(weight[order]) / np.sum(weight)
+        limits = {floor: float(x.table["h0_limit"][0]) for floor, x in found.items()}
+        ratio = np.interp(0.95, below, drawn.h0[order]) / np.quantile(drawn.h0, 0.95)
+        row = {
+            "pulsar": name,
+            "twoF": float(own.table["twoF"][0]),
+            "jfstat": limits,
+            "cwinpy": limits["given"] * ratio,
+            "effective_draws": float(np.sum(weight) ** 2 / np.sum(weight**2)),
+            "rms_of_log_likelihood_ratio": float(np.std(log_weight)),
+        }
+        row["ratio"] = {floor: x / row["cwinpy"] for floor, x in limits.items()}
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    return rows
+
+
+def theirs_over_ours(theirs: Any, ours: AmplitudeLikelihood, drawn: jfstat.Amplitude) -> np.ndarray:
+    """Return the logarithm of the ratio of two likelihoods, up to a constant, at amplitudes, (n,)."""
+
+    def of_cwinpy(h0: float, cosi: float, psi: float, phi0: float) -> float:
+        theirs.parameters.update(h0=h0, iota=np.arccos(cosi), psi=psi, phi0=phi0 / 2)  # of the rotation
+        return theirs.log_likelihood()
+
+    def of_jfstat(*values: np.ndarray) -> np.ndarray:
+        return np.asarray(jax.vmap(lambda *x: ours.at(jfstat.Amplitude(*x).canonical))(*map(jnp.asarray, values)))
+
+    one = [x[0] for x in (drawn.h0, drawn.cosi, drawn.psi)]
+    phases = 2 * np.pi * np.arange(PHASES) / PHASES
+    around = [of_cwinpy(*one, phi0) for phi0 in phases], of_jfstat(*(np.full(PHASES, x) for x in one), phases)
+    best = [np.angle(np.sum(np.asarray(x) * np.exp(1j * phases))) for x in around]
+    values = drawn.h0, drawn.cosi, drawn.psi, drawn.phi0
+    moved = np.mod(drawn.phi0 + best[0] - best[1], 2 * np.pi)
+    return np.array([of_cwinpy(*x) for x in zip(*values[:3], moved, strict=True)]) - of_jfstat(*values)
+
+
 def with_cwinpy(folder: Path, name: str, par: Path, live: int) -> dict[str, float]:
     """Return limits by cwinpy's heterodyne and dynesty."""
     from bilby.core.prior import PriorDict, Sine, Uniform
-    from cwinpy.heterodyne import heterodyne
     from cwinpy.pe import pe
 
     both = both_harmonics(name)
     own = folder / f"cwinpy-{name}"
-    own.mkdir()
-    data = {}
-    for factor in (1, 2) if both else (2,):
-        for detector in ("H1", "L1"):
-            label = f"{detector}-{factor}.hdf5"
-            heterodyne(
-                starttime=START,
-                endtime=START + 86400 * DAYS,
-                stride=86400 * DAYS,
-                detector=detector,
-                channel=f"{detector}:JFSTAT_STRAIN",
-                framecache=str(folder / "frames"),
-                pulsarfiles=str(par),
-                freqfactor=factor,
-                resamplerate=1 / 60,
-                includessb=True,
-                includebsb=True,
-                output=str(own),
-                label=label,
-            )
-            data.setdefault(f"data_file_{factor}f", {})[detector] = str(own / label)
+    data = {f"data_file_{k}f": heterodyned(folder, name, par, k) for k in ((1, 2) if both else (2,))}
     priors = PriorDict({"iota": Sine(0, np.pi, name="iota"), "psi": Uniform(0, np.pi / 2, name="psi")})
     names = ("c21", "c22") if both else ("h0",)
     for x in names:

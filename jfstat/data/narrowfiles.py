@@ -38,7 +38,7 @@ def narrow_files(
     point : Doppler or Row
         One template, scalar fields; its frequency counts.
     sqrt_sx, ephemeris
-        As for `prepare`; the running median has always 101 bins.
+        As for `prepare`; the running median has an odd number of bins.
     guard : float or Quantity
         How far from the signal bins count, Hz; less if the files have less.
 

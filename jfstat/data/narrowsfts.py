@@ -141,7 +141,7 @@ def narrow_sfts(
     observation : Observation
         Observation of all SFTs, with any weights.
     noise : Noise
-        Its running median has `MEDIAN_BINS` bins.
+        With an odd number of bins.
     guard : float
         Distance from a signal up to which bins are used, Hz; less if the files have less.
 
@@ -150,8 +150,13 @@ def narrow_sfts(
     MovesTooFast
         If a signal moves through too many bins within an SFT.
     ValueError
-        If the files do not hold a signal's band, or the noise floor cannot be estimated.
+        If the files do not hold a signal's band, or the noise floor cannot be estimated as wanted.
     """
+    if noise.sqrt_sx is None and noise.median_bins % 2 == 0:
+        raise ValueError(
+            f"sqrt_sx: of single templates the running median has an odd number of bins, not {noise.median_bins}: give "
+            f"{noise.median_bins + 1}."
+        )
     times, tsft, epoch = parts.times, parts.times.tsft, int(observation.epoch)
     # not by indexing with JAX, which would compile programs
     trajectories = [
@@ -180,7 +185,7 @@ def narrow_sfts(
             at,
             series.detector,
             series.gps[rows],
-            noise.off_source,
+            noise,
         )
         start = series.since(epoch)[rows]
         chunk = _Chunk(

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jfstat.data.noise import MEDIAN_BINS, median_bias, of_both_sides, off_source_power, side_bins, whitened_power
+from jfstat.data.noise import MEDIAN_BINS, Noise, median_bias, of_both_sides, side_bins, whitened_power
 from jfstat.maths.products import product
 
 
@@ -24,6 +24,8 @@ class OffSource:
         Bin of the first column.
     left_out : int
         Number of bins on each side that are left out.
+    side : int
+        Number of bins on each side that are taken, odd.
     scale : float
         S in strain^2/Hz over the mean of `power`.
     """
@@ -31,6 +33,7 @@ class OffSource:
     power: np.ndarray
     first_bin: int
     left_out: int
+    side: int
     scale: float
 
     def at(self, bins: np.ndarray) -> np.ndarray:
@@ -38,7 +41,7 @@ class OffSource:
 
         S is the harmonic mean of the medians on both sides, or the median of one side where the other does not fit.
         """
-        side, n_bins = side_bins(MEDIAN_BINS), self.power.shape[1]
+        side, n_bins = self.side, self.power.shape[1]
         column = bins - self.first_bin
         low, high = column - self.left_out - side, column + self.left_out + 1
         medians = [_medians(self.power, start, side) for start in np.clip([low, high], 0, n_bins - side)]
@@ -130,7 +133,7 @@ def whitened(
     at: np.ndarray,
     detector: str,
     gps: np.ndarray,
-    off_source: int | None = None,
+    noise: Noise = Noise(),  # noqa: B008
 ) -> Whitened:
     """Divide bins of SFTs by the noise floor: a given one, or medians of windows, interpolated between their centres.
 
@@ -146,8 +149,8 @@ def whitened(
         Bins, ascending, where the running median, or the estimate from off-source bins, is wanted.
     detector, gps : str, (n,) int ndarray
         Detector and start times of the SFTs, for error messages.
-    off_source : int, optional
-        See `noise.off_source_psd`.
+    noise : Noise
+        How the floor at the bins `at` is estimated, with an odd number of bins.
 
     Raises
     ------
@@ -175,13 +178,13 @@ def whitened(
         raise _not_finite(power, detector, gps)
     median = _medians(power, edges[:-1], width)
     floors = None
-    if off_source is None:
-        centred = np.clip(at - first_bin - MEDIAN_BINS // 2, 0, n_bins - MEDIAN_BINS)
-        estimates = _medians(power, centred, MEDIAN_BINS) * (2.0 / (tsft * median_bias(MEDIAN_BINS)) * float(unit) ** 2)
-        expected = whitened_power(MEDIAN_BINS)
+    wide, scale = noise.median_bins, float(unit) ** 2 * 2.0 / tsft
+    if noise.off_source is None:
+        centred = np.clip(at - first_bin - wide // 2, 0, n_bins - wide)
+        estimates = _medians(power, centred, wide) * (scale / median_bias(wide))
     else:
-        floors = OffSource(power, first_bin, off_source, float(unit) ** 2 * 2.0 / tsft)
-        estimates, expected = floors.at(at), off_source_power(side_bins(MEDIAN_BINS))
+        floors = OffSource(power, first_bin, noise.off_source, side_bins(wide), scale)
+        estimates = floors.at(at)
     del power
     least = np.minimum(median.min(axis=1), estimates.min(axis=1))
     if not least.min() > 0:
@@ -195,7 +198,7 @@ def whitened(
     factor = product((inverse * (correction * unit)).astype(np.float32), _linear(n_windows, n_bins))
     real *= factor
     imag *= factor
-    return Whitened(real, imag, inverse, first_bin, width, at, estimates, expected, floors)
+    return Whitened(real, imag, inverse, first_bin, width, at, estimates, noise.whitened_power, floors)
 
 
 def _medians(power: NDArray[np.float32], starts: np.ndarray, width: int) -> np.ndarray:

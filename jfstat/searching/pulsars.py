@@ -54,7 +54,8 @@ def search_pulsars(
     sqrt_sx : float, sequence, mapping or Noise, optional
         Noise floor; see `prepare`. None estimates it from each SFT by the running median of 101 bins, a
         ``Noise(off_source=)`` from bins beside each signal, as needed for signals that are loud in each SFT, such as
-        hardware injections. Without a band the running median has always 101 bins.
+        hardware injections. ``Noise(median_bins=1001)`` is steadier where the floor is smooth over 0.5 Hz; without a
+        band the number is odd.
     ephemeris : str or two paths, optional
         See `load_ephemeris`. By default the ephemeris of each timing solution (``EPHEM``), or DE405 where it is not
         installed.

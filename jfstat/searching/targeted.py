@@ -17,7 +17,6 @@ from jfstat.candidates.provenance import Provenance, joint_ephemeris
 from jfstat.candidates.tables import in_units
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import narrow_sfts
-from jfstat.data.noise import MEDIAN_BINS
 from jfstat.data.observation import unweighted
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike
@@ -96,19 +95,14 @@ def stretches_of(search: PulsarSearch) -> list[Stretch]:
     Raises
     ------
     ValueError
-        If the running median is given another width, or the SFTs hold no pulsar's signal.
+        If the SFTs hold no pulsar's signal.
 
     Warns
     -----
     UserWarning
         If some pulsars are left out.
     """
-    known, noise = search.pulsars, search.noise
-    if noise.median_bins != MEDIAN_BINS:
-        raise ValueError(
-            f"sqrt_sx: without a band the running median has {MEDIAN_BINS} bins, not {noise.median_bins}: leave "
-            "median_bins out."
-        )
+    known = search.pulsars
     by_pulsar = [_stretches(p, search) for p in known]
     lost = [p.name for p, own in zip(known, by_pulsar, strict=True) if not own]
     if lost:

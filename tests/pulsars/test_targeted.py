@@ -129,33 +129,35 @@ def test_integrals_of_legendre_polynomials(n_moments, reach):
     np.testing.assert_allclose(integrals(n_moments, reach), expected, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize(("n", "n_bins"), [(1, 1000), (7, 333), (3, 101)])
-def test_the_running_median_is_that_of_prepare(n, n_bins):
+@pytest.mark.parametrize(("n", "n_bins", "wide"), [(1, 1000, 101), (7, 333, 101), (3, 101, 101), (2, 1200, 1001)])
+def test_the_running_median_is_that_of_prepare(n, n_bins, wide):
     rng = np.random.default_rng(n)
     tilted = 1e-23 * np.linspace(1, 3, n_bins)
     bins = (tilted * (rng.normal(size=(n, n_bins)) + 1j * rng.normal(size=(n, n_bins)))).astype(np.complex64)
     at = np.unique(rng.integers(500, 500 + n_bins, 20))
-    own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n))
-    expected = [running_median_psd(sft, 1800.0)[at - 500] for sft in bins]
+    own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n), jfstat.Noise(median_bins=wide))
+    expected = [running_median_psd(sft, 1800.0, wide)[at - 500] for sft in bins]
     np.testing.assert_allclose(own.estimates, expected, rtol=1e-5)
     # whitened bins have unit power in noise
     assert np.mean(own.real**2 + own.imag**2) == pytest.approx(1, abs=5 / np.sqrt(n * n_bins) + 0.1)
 
 
-@pytest.mark.parametrize(("n", "n_bins", "left_out"), [(1, 1000, 10), (7, 333, 0), (3, 123, 10)])
-def test_floors_from_off_source_bins_are_those_of_prepare(n, n_bins, left_out):
+@pytest.mark.parametrize(
+    ("n", "n_bins", "left_out", "wide"), [(1, 1000, 10, 101), (7, 333, 0, 101), (3, 123, 10, 101), (2, 900, 5, 501)]
+)
+def test_floors_from_off_source_bins_are_those_of_prepare(n, n_bins, left_out, wide):
     rng = np.random.default_rng(n)
     bins = (1e-23 * rng.normal(size=(n, n_bins, 2)) @ [1, 1j]).astype(np.complex64)
     at = np.arange(500, 500 + n_bins)
-    own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n), left_out)
-    expected = np.array([off_source_psd(sft, 1800.0, 101, left_out) for sft in bins])
+    own = whitened(bins, 500, 1800.0, None, at, "H1", np.arange(n), jfstat.Noise(None, wide, left_out))
+    expected = np.array([off_source_psd(sft, 1800.0, wide, left_out) for sft in bins])
     np.testing.assert_allclose(own.estimates, expected, rtol=1e-5)
     each = rng.integers(0, n_bins, n)  # a bin of each SFT, with the columns far from it
     psd, relative = own.floors(each + 500.0, at[::7])
     np.testing.assert_allclose(psd, np.mean(expected[:, ::7], axis=1), rtol=1e-5)
     x = np.hypot(own.real, own.imag)[np.arange(n), each] * relative
     power = 2 * np.abs(bins[np.arange(n), each].astype(complex)) ** 2 / 1800 / expected[np.arange(n), each]
-    np.testing.assert_allclose(x**2, power / off_source_power(side_bins(101)), rtol=1e-4)
+    np.testing.assert_allclose(x**2, power / off_source_power(side_bins(wide)), rtol=1e-4)
 
 
 @pytest.mark.ci
@@ -358,8 +360,8 @@ def test_bad_arguments(two):
         jfstat.PulsarBand(top=2)
     with pytest.raises(TypeError, match=r"^band must be a jfstat.PulsarBand"):
         jfstat.search_pulsars(sfts, pulsars, 1e-4)
-    with pytest.raises(ValueError, match="without a band the running median has 101 bins"):
-        jfstat.search_pulsars(sfts, pulsars, sqrt_sx=jfstat.Noise(median_bins=51), progress=False)
+    with pytest.raises(ValueError, match="has an odd number of bins, not 50: give 51"):
+        jfstat.search_pulsars(sfts, pulsars, sqrt_sx=jfstat.Noise(median_bins=50), progress=False)
     broken = jax.tree.map(lambda x: x, sfts["H1"].data.copy())
     broken[5, 1800] = np.nan
     series = (jfstat.sfts.SFTSeries("H1", sfts["H1"].gps, sfts["H1"].gps_ns, broken),)
