@@ -9,9 +9,9 @@ frames and sums the posterior. The priors are the same; cwinpy integrates over t
 
     python examples/beside_cwinpy.py --likelihood --json examples/beside_cwinpy_likelihood.json
 
-does without dynesty, whose quantiles scatter by some per cent: amplitudes drawn from jfstat's posterior get weights, the
-ratio of cwinpy's likelihood to jfstat's. The weighted limit is that of cwinpy's likelihood, and differs from that of
-the same amplitudes without weights only as the likelihoods do.
+does without dynesty, whose quantiles scatter by some per cent: amplitudes drawn from jfstat's posterior get weights,
+the ratio of cwinpy's likelihood to jfstat's. The weighted limit is that of cwinpy's likelihood, and differs from that
+of the same amplitudes without weights only as the likelihoods do.
 """
 
 import argparse
