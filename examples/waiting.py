@@ -41,7 +41,7 @@ def timed(name, call):
     return result
 def both(name, call):
     timed(name, call)
-    timed(f"{name}, again", call)
+    return timed(f"{name}, again", call)
 """
 REFINE = """
 fit = jfstat.Fit(["freq", "f1dot", "alpha", "delta"])
@@ -94,13 +94,17 @@ timed("viterbi", lambda: jfstat.viterbi(table, 1))
 prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-23))
 signal = jfstat.model(near, point, {"freq": jfstat.Uniform(50.01229, 50.01231)}, prior)
 with open("a.par", "w") as file:
-    file.write("RAJ 05:43:46.5\\nDECJ 11:27:33\\nF0 25.00615\\nF1 -5e-10\\nPEPOCH 57756.25\\nUNITS TDB\\nPX 1\\n")
+    file.write("RAJ 05:43:46.5\\nDECJ 11:27:33\\nF0 25.00615 1 1e-9\\nF1 -5e-10\\n")
+    file.write("PEPOCH 57756.25\\nUNITS TDB\\nPX 1\\n")
 pulsar = jfstat.read_par("a.par")
 sfts = jfstat.simulate_sfts(["H1", "L1"], START, 172800, 48.9, 51.2, sqrt_sx=4e-24, signals=signals, seed=1)
 both("log_likelihood", lambda: jfstat.log_likelihood(near, point, signals[0][1]))
+energy = both("noise_energy", lambda: jfstat.noise_energy(data))
+both("log_likelihood with noise_energy", lambda: jfstat.log_likelihood(near, point, signals[0][1], energy=energy))
 both("log_bstat", lambda: jfstat.log_bstat(near, point, prior))
 both("amplitude_posterior", lambda: jfstat.amplitude_posterior(near, point, prior))
 both("pulsar_posteriors", lambda: jfstat.pulsar_posteriors(sfts, pulsar, prior, progress=False).posteriors)
+both("timing_errors", lambda: jfstat.timing_errors(pulsar))
 lower = jfstat.simulate_sfts(["H1", "L1"], START, 172800, 23.9, 26.1, sqrt_sx=4e-24, seed=1)
 half = jfstat.Doppler(1.5, 0.2, [25.00615, -5e-10], START)
 below = jfstat.narrow(jfstat.prepare(lower, 25.0, 25.01, sqrt_sx=4e-24), half)

@@ -101,6 +101,11 @@ COLUMNS = {
         Column("n_twoF", "Number of values of 2F from which the row was chosen."),
     ),
     "`pulsar_posteriors`": (
+        Column(
+            "timing_mismatch",
+            "Fraction of rho^2 that the errors of the timing solution lose, on average; 0 without errors.",
+            stale=False,
+        ),
         Column("log_bstat", "Natural logarithm of the Bayes factor of a signal; up to a constant if h0 has no prior."),
         Column("h0_limit", "Upper limit of h0 with the credibility `meta['credibility']`.", digits=AMPLITUDE),
         Column(

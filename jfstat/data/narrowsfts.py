@@ -141,7 +141,7 @@ def narrow_sfts(
     observation : Observation
         Observation of all SFTs, with any weights.
     noise : Noise
-        With an odd number of bins.
+        Of which `Noise.require_middle` holds.
     guard : float
         Distance from a signal up to which bins are used, Hz; less if the files have less.
 
@@ -152,11 +152,7 @@ def narrow_sfts(
     ValueError
         If the files do not hold a signal's band, or the noise floor cannot be estimated as wanted.
     """
-    if noise.sqrt_sx is None and noise.median_bins % 2 == 0:
-        raise ValueError(
-            f"sqrt_sx: of single templates the running median has an odd number of bins, not {noise.median_bins}: give "
-            f"{noise.median_bins + 1}."
-        )
+    noise.require_middle()
     times, tsft, epoch = parts.times, parts.times.tsft, int(observation.epoch)
     # not by indexing with JAX, which would compile programs
     trajectories = [
@@ -318,7 +314,7 @@ def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, noise: Nois
     if estimated and last + 1 - first < noise.least_bins:
         raise ValueError(
             f"the noise floor needs {noise.least_bins} bins and the SFTs hold {last + 1 - first}: widen their band, "
-            "give sqrt_sx or lower off_source."
+            "give sqrt_sx, or lower median_bins or off_source."
         )
     return first, last
 

@@ -106,6 +106,17 @@ class Noise:
         """Return what the argument `sqrt_sx` of a function stands for: a Noise as it is, or a given floor."""
         return sqrt_sx if isinstance(sqrt_sx, Noise) else cls(sqrt_sx)
 
+    def require_middle(self) -> None:
+        """Raise a ValueError if the running median has an even number of bins, and so no middle one.
+
+        Narrow data of SFTs take it at a few bins only, by a partial sort that finds one value.
+        """
+        if self.off_source is None and self.median_bins % 2 == 0:
+            raise ValueError(
+                f"sqrt_sx has median_bins={self.median_bins}, which must be odd for single templates: give "
+                f"{self.median_bins + 1}."
+            )
+
     def by_detector(self, detectors: Sequence[str]) -> Noise:
         """Return the noise with the name of each detector for its given floor, so that some of them may be missing."""
         given = self.floors(detectors)

@@ -133,7 +133,7 @@ def whitened(
     at: np.ndarray,
     detector: str,
     gps: np.ndarray,
-    noise: Noise = Noise(),  # noqa: B008
+    noise: Noise,
 ) -> Whitened:
     """Divide bins of SFTs by the noise floor: a given one, or medians of windows, interpolated between their centres.
 
@@ -150,7 +150,7 @@ def whitened(
     detector, gps : str, (n,) int ndarray
         Detector and start times of the SFTs, for error messages.
     noise : Noise
-        How the floor at the bins `at` is estimated, with an odd number of bins.
+        How the floor at the bins `at` is estimated.
 
     Raises
     ------

@@ -120,7 +120,7 @@ class Model(Displayed):
         names = self._dopplers
         own = self._vector(x, "x")[: len(names)]
         if self.timing is not None:
-            return self.timing.point(self.centre, own)
+            return self.timing.point(own)
         return replaced(self.centre, names, own) if names else self.centre
 
     def amplitudes(self, x: jax.Array) -> Amplitude:
@@ -213,7 +213,8 @@ def model(
         Priors of Doppler parameters by their names in tables (``freq``, ``f1dot``, ``alpha``, ``asini``, ...), such as
         ``{"freq": jfstat.Uniform(99.9, 100.1), "delta": jfstat.Cosine()}``; empty for amplitudes alone. Or the errors
         of a pulsar's timing solution from `timing_errors`: the parameters are then differences from the .par file,
-        named as its entries and in its units (of RAJ in s, of DECJ in arcsec), with normal priors.
+        named as its entries and in its units (of RAJ in s, of DECJ in arcsec), with normal priors, and `point` is the
+        ``centre`` of the errors.
     amplitude : AmplitudePrior, optional
         Prior of the amplitudes. By default isotropic orientations, and a flat distribution of h0 without end, with
         which evidences are known up to a factor.
@@ -233,8 +234,9 @@ def model(
     TypeError
         If an argument is of another kind.
     ValueError
-        If a name is unknown, there are no parameters, the data's noise floor is not known, or a template does not fit
-        the data at an end of a prior, the other parameters in the middle of theirs. Further out the likelihood is zero.
+        If a name is unknown, there are no parameters, `point` is not the template of the timing errors, the data's
+        noise floor is not known, or a template does not fit the data at an end of a prior, the other parameters in the
+        middle of theirs. Further out the likelihood is zero.
 
     Examples
     --------
@@ -281,7 +283,8 @@ def _priors(point: Doppler, priors: object) -> tuple[dict[str, Distribution], Ti
         If the template lacks a parameter.
     """
     if isinstance(priors, TimingErrors):
-        check_parameters(point, priors.parameters, "priors")
+        if not _same(point, priors.centre):
+            raise ValueError("point is not the template whose errors are the priors: give that in their field centre.")
         return {name: Normal(0.0, x) for name, x in zip(priors.names, priors.errors, strict=True)}, priors
     if not isinstance(priors, Mapping):
         raise TypeError(f"priors must be a mapping of names to distributions, or TimingErrors, not {shown(priors)}.")
@@ -292,6 +295,14 @@ def _priors(point: Doppler, priors: object) -> tuple[dict[str, Distribution], Ti
                 f"priors[{name!r}] must be a distribution such as jfstat.Uniform, not {shown(priors[name])}."
             )
     return {name: priors[name] for name in names}, None
+
+
+def _same(point: Doppler, other: Doppler) -> bool:
+    """Return whether two templates are the same; so are traced ones of the same structure."""
+    if jax.tree.structure(point) != jax.tree.structure(other):
+        return False
+    pairs = list(zip(jax.tree.leaves(point), jax.tree.leaves(other), strict=True))
+    return all(np.shape(x) == np.shape(y) and (any_traced((x, y)) or np.array_equal(x, y)) for x, y in pairs)
 
 
 def _check_reach(made: Model) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from jfstat.data.narrowdata import NarrowData
 from jfstat.inference.bstat import unit_of_h0
 from jfstat.inference.pulsarsignals import OfHarmonic
+from jfstat.inference.timingmismatch import timing_mismatch
 from jfstat.searching.knownpulsars import PulsarSearch
 from jfstat.searching.targeted import Stretch, narrowed, row_of, stretches_of, table_of
 from jfstat.statistic.likelihood import AmplitudeLikelihood, likelihood_of_each
@@ -37,12 +38,15 @@ class Measured:
         Numbers of `row_of` for each.
     likelihoods : list of pairs
         The likelihood of each, and the unit of amplitudes without a prior.
+    mismatches : list of float
+        What the errors of each solution cost, see `timing_mismatch`; after a glitch if they cost more there.
     """
 
     search: PulsarSearch
     stretches: list[Stretch]
     rows: list[np.ndarray]
     likelihoods: list[OfHarmonic]
+    mismatches: list[float]
 
     @property
     def table(self) -> QTable:
@@ -54,7 +58,8 @@ class Measured:
         place = {key: i for i, key in enumerate(map(_key, self.stretches))}
         order = [place[key] for key in keys]
         stretches = [replace(self.stretches[i], place=j) for j, i in enumerate(order)]
-        return Measured(self.search, stretches, [self.rows[i] for i in order], [self.likelihoods[i] for i in order])
+        rows, likelihoods = [self.rows[i] for i in order], [self.likelihoods[i] for i in order]
+        return Measured(self.search, stretches, rows, likelihoods, [self.mismatches[i] for i in order])
 
 
 class OfStretch(NamedTuple):
@@ -70,6 +75,8 @@ class OfStretch(NamedTuple):
         Of each of these detectors, (D,).
     unit : () float64
         Unit of amplitudes without a prior.
+    mismatch : float
+        From `timing_mismatch`.
     """
 
     stretch: Stretch
@@ -77,6 +84,7 @@ class OfStretch(NamedTuple):
     detectors: tuple[str, ...]
     likelihood: AmplitudeLikelihood
     unit: jax.Array
+    mismatch: float
 
 
 def measured(search: PulsarSearch) -> Measured:
@@ -92,10 +100,12 @@ def measured(search: PulsarSearch) -> Measured:
     UserWarning
         If some pulsars are left out.
     """
-    stretches = stretches_of(search)
+    stretches = stretches_of(search, in_phase=True)
     found = {}
     for x, data in narrowed(stretches, search):
-        found[x.place] = OfStretch(x, row_of(data, search), data.detectors, *_likelihood_and_unit(data))
+        lost = timing_mismatch(x.pulsar, data.observation, x.start, x.end, search.band.harmonic)
+        likelihood, unit = _likelihood_and_unit(data)
+        found[x.place] = OfStretch(x, row_of(data, search), data.detectors, likelihood, unit, lost)
     stars = [[found[x.place] for x in own] for own in _by_pulsar(stretches)]
     whole = [_together(parts, search) for parts in stars]
     return Measured(
@@ -103,6 +113,7 @@ def measured(search: PulsarSearch) -> Measured:
         [replace(x, place=i) for i, (x, _, _) in enumerate(whole)],
         [row for _, row, _ in whole],
         [own for _, _, own in whole],
+        [max(x.mismatch for x in parts) for parts in stars],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,10 @@ from jfstat.validation import FrequencyLike, probability, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
+
+
+MOST_MISMATCH = 0.05
+"""Mean loss of rho^2 by errors of a timing solution above which there is a warning: 2.5 % of h0."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -99,7 +104,8 @@ def pulsar_posteriors(
     -------
     PulsarPosteriors
         Its table has the columns of `search_pulsars`, for twice the rotation frequency and one row for each pulsar,
-        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``log_bstat``;
+        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, what the
+        errors of the .par file cost; ``log_bstat``;
         ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc), from the solution's ``PX`` or, in catalogues,
         ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the spin-down limit, of the spin-down without the part that
         proper motion feigns (Shklovskii 1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``,
@@ -122,12 +128,13 @@ def pulsar_posteriors(
     Warns
     -----
     UserWarning
-        If the SFTs' band does not hold the signals of some pulsars, which are left out.
+        If the SFTs' band does not hold the signals of some pulsars, which are left out, or errors of timing solutions
+        lose more than 5 % of rho^2 on average.
 
     Notes
     -----
     With the default floor, estimated from each SFT by the running median, strong signals raise their own floor; give
-    ``sqrt_sx=jfstat.Noise(off_source=...)`` for those. Its 101 bins know the floor of an SFT to some 12 %, so that
+    ``sqrt_sx=jfstat.Noise(off_source=...)`` for those. Its 101 bins know the floor of an SFT to some 14 %, so that
     limits of days without a signal scatter by some per cent; where the floor is smooth over half a hertz,
     ``jfstat.Noise(median_bins=1001)`` is steadier. SFTs are assumed to have rectangular windows; with a window w,
     h0 is too small by mean(w)/rms(w).
@@ -147,6 +154,8 @@ def pulsar_posteriors(
         own = signal.posterior([one.likelihoods[place] for one in found], used[-1], key)
         posteriors.append(jax.tree.map(np.asarray, own))
     table: Any = found[-1].table
+    table["timing_mismatch"] = found[-1].mismatches
+    _warn_of_errors(table)
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
     signal.add_columns(table, posteriors, [np.array([row[0] for row in one.rows]) for one in found], level)
     _add_ellipticities(table, [x.pulsar for x in found[-1].stretches])
@@ -172,6 +181,18 @@ def _signal_and_priors(prior: object, known: list[Pulsar]) -> tuple[PulsarSignal
     if len(used) > 1:
         raise ValueError("prior has priors of one harmonic and of two: compute these pulsars in calls of their own.")
     return SIGNALS[used.pop() if used else AmplitudePrior], dict(prior)
+
+
+def _warn_of_errors(table: Any) -> None:
+    """Warn of pulsars whose timing solutions have errors that lose much of a signal."""
+    lost = {str(row["name"]): float(row["timing_mismatch"]) for row in table if row["timing_mismatch"] > MOST_MISMATCH}
+    if lost:
+        names = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in list(lost.items())[:6])
+        warnings.warn(
+            f"the errors of timing solutions lose rho^2 on average: {names}. The solutions are taken as exact here; "
+            "jfstat.model with jfstat.timing_errors integrates over their errors.",
+            stacklevel=3,
+        )
 
 
 def _add_ellipticities(table: Any, pulsars: Sequence[Pulsar]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -162,6 +163,7 @@ def _entry(line: str, words: list[str]) -> tuple[str, str, float | None]:
     name = usual(words[0])
     size = 2 if PAIRS.fullmatch(name) else 1
     values, rest = words[1 : 1 + size], words[1 + size :]
+    rest = rest[: next((i for i, word in enumerate(rest) if word.startswith("#")), len(rest))]  # without a comment
     idle = IDLE.fullmatch(name) is not None
     if not idle and (len(values) < size or any(word.lower() in MISSING for word in values)):
         raise ValueError(f"{words[0]} has no value: give one, or remove the line.")
@@ -183,19 +185,21 @@ def _entry(line: str, words: list[str]) -> tuple[str, str, float | None]:
 
 
 def _error(name: str, rest: list[str]) -> float | None:
-    """Return the standard error after a number, None without one; a single 0, 1 or 2 is the flag of the fit.
+    """Return the standard error among the words after a number, None without one.
+
+    A single 0, 1 or 2 is the flag of the fit.
 
     Raises
     ------
     ValueError
-        If it is negative.
+        If it is negative or infinite.
     """
     numbers = [word for word in rest[:2] if NUMBER.fullmatch(word)]
-    if not numbers or (len(numbers) == 1 and numbers[0] in FIT_FLAGS):
+    if not numbers or (len(numbers) == 1 and to_float(numbers[0]) in map(float, FIT_FLAGS)):
         return None
-    error = float(re.sub("[dD]", "e", numbers[-1]))
-    if error < 0:
-        raise ValueError(f"{name} has the error {short(numbers[-1])}: give a positive one.")
+    error = to_float(numbers[-1])
+    if not 0 <= error < math.inf:
+        raise ValueError(f"{name} has the error {short(numbers[-1])}: give a positive, finite one.")
     return error or None
 
 
@@ -205,8 +209,7 @@ def _closes(values: list[str], rest: list[str], word: bool) -> bool:
 
     Numbers that blanks divide, and lines that lost their end, are found by it.
     """
-    comment = next((i for i, word in enumerate(rest) if word.startswith("#")), len(rest))
-    numbers = [NUMBER.fullmatch(word) is not None for word in rest[:comment]]
+    numbers = [NUMBER.fullmatch(word) is not None for word in rest]
     if word:
         if len(numbers) == 1 and REFERENCE.fullmatch(rest[0]):
             return True
@@ -240,11 +243,16 @@ def number(entries: Mapping[str, str], name: str, default: float = 0.0) -> float
     word = entries[name]
     if not NUMBER.fullmatch(word):
         raise ValueError(f"{name} is {short(word)}: give a number.")
-    value = float(re.sub("[dD]", "e", word))
+    value = to_float(word)
     low, high, unit = limits(name)
     if not low <= value <= high:
         raise ValueError(f"{name} is {short(word)}: give a number from {low:g} to {high:g} ({unit}).")
     return value
+
+
+def to_float(word: str) -> float:
+    """Return the value of a word that is a `NUMBER`."""
+    return float(re.sub("[dD]", "e", word))
 
 
 def short(word: str) -> str:
@@ -277,7 +285,7 @@ def epoch(entries: Mapping[str, str], name: str) -> GPSTime:
 def _decimal(entries: Mapping[str, str], name: str) -> Decimal:
     word = entries[name]
     # a float64 tells whether the size is that of an MJD, a decimal number has all digits
-    fits = NUMBER.fullmatch(word) and float(re.sub("[dD]", "e", word)) <= LATEST_MJD
+    fits = NUMBER.fullmatch(word) and to_float(word) <= LATEST_MJD
     days = Decimal(re.sub("[dD]", "e", word)) if fits else Decimal(-1)
     if not 0 <= days <= LATEST_MJD:
         raise ValueError(f"{name} is {short(word)}: give an MJD in TDB.")
@@ -286,7 +294,7 @@ def _decimal(entries: Mapping[str, str], name: str) -> Decimal:
 
 def _luminous(word: str) -> bool:
     """Return whether a word is the star's loss of energy in erg/s, which the ATNF catalogue calls EDOT."""
-    return bool(NUMBER.fullmatch(word)) and float(re.sub("[dD]", "e", word)) > BRIGHT
+    return bool(NUMBER.fullmatch(word)) and to_float(word) > BRIGHT
 
 
 def in_tdb(entries: Mapping[str, str]) -> Entries:

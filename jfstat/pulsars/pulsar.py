@@ -64,7 +64,7 @@ class Pulsar:
     ephemeris : str or None
         Solar-system ephemeris of the solution.
     entries : Entries or None
-        Entries of a .par file, with their errors; see `timing_errors`.
+        Entries of a .par file, with their errors; see `timing_errors`. Pulsars that differ in them alone are equal.
     """
 
     name: str

@@ -3,72 +3,79 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.display import Displayed, Facts
-from jfstat.public import public
-from jfstat.pulsars.entries import Entries
+from jfstat.display import Displayed, Facts, is_known
+from jfstat.public import host
+from jfstat.pulsars.entries import Entries, to_float
 from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar, pulsar_of
+from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, spin_order
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import TimeLike
-from jfstat.signal.values import all_parameters, replaced, value, values
+from jfstat.signal.values import all_parameters, replaced, value, values, with_fields
 
-UNITS = {"RAJ": "s", "DECJ": "arcsec", "RAJD|DECJD|ELONG|ELAT|OM|KIN|KOM": "deg", "T0|TASC|GLEP_.*|PB|GLTD.*": "d"}
-"""Units of entries and their errors, by patterns of names, where a reader may not expect them."""
-LEAST_STEPS = {"RAJ": 1e-3, "DECJ": 1e-2, "T0|TASC|GLEP_.*": 1e-6}
-"""Smallest steps of entries by which derivatives are taken, in the units of their errors, by patterns of names."""
+UNITS = {
+    "RAJ": "s",
+    "DECJ": "arcsec",
+    "RAJD|DECJD|ELONG|ELAT|OM|KIN|KOM": "deg",
+    "T0|TASC|GLEP_.*|PB|GLTD.*": "d",
+    "PM.*": "mas/yr",
+    "OMDOT": "deg/yr",
+    "A1": "light-seconds",
+}
+"""Units of entries and their errors, by patterns of names, where they are not Hz, Hz/s, ... or plain numbers."""
+SMALL_STEPS = {"RAJ": 1e-3, "DECJ": 1e-2, "RAJD|DECJD|ELONG|ELAT": 1e-6, "T0|TASC|GLEP_.*": 1e-6, "OM|KIN|KOM": 1e-3}
+"""Steps of entries by which derivatives are taken, in the units of their errors, by patterns of names."""
 RELATIVE_STEP = 1e-7
-"""Smallest step of other entries, relative to their values."""
-LEAST_EFFECT = 1e-20
-"""Change of a template's parameter by one error, relative to its value, below which it is none."""
+"""Smallest step of other entries, relative to their values; that of periods, of which many pass since the epoch."""
+PERIODS = re.compile(r"PB|FB\d+")
+ORBIT = ("asini", "period", "ascending", "ecosw", "esinw")
+"""Coordinates of an orbit that are smooth at any eccentricity: with the time at which the mean longitude is zero, GPS
+s, and the two components of the eccentricity."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, repr=False, eq=False)
 class TimingErrors(Displayed):
-    """Errors of n entries of a .par file, and what they change in p parameters of the pulsar's template.
+    """Errors of n entries of a .par file, and what they change in the pulsar's template; made by `timing_errors`.
 
-    Made by `timing_errors`; `model` takes it for priors.
+    `model` takes it for priors.
 
     Attributes
     ----------
+    centre : Doppler
+        Template of the file, with a proper motion and derivatives of the frequency if an error is of one.
     errors : (n,) float64
         Standard errors, in the units of the file; of RAJ in s, of DECJ in arcsec.
     steps : (n, p) float64
-        Changes of the parameters by one error of each entry, Hz, Hz/s, ..., rad, s.
+        Changes by one error of each entry, of the parameters and the coordinates of the orbit named in `coordinates`.
     names : tuple of str, static
         Names of the entries.
-    parameters : tuple of str, static
-        Names of the parameters.
+    coordinates : tuple of str, static
     """
 
+    centre: Doppler
     errors: jax.Array
     steps: jax.Array
     names: tuple[str, ...] = field(metadata=dict(static=True))
-    parameters: tuple[str, ...] = field(metadata=dict(static=True))
+    coordinates: tuple[str, ...] = field(metadata=dict(static=True))
 
     def _facts(self) -> Facts:
-        rows = [(name, _with_unit(name, float(x))) for name, x in zip(self.names, self.errors, strict=True)]
-        return Facts("TimingErrors", rows, many=True)
+        known = is_known(self.errors) and np.shape(self.errors) == (len(self.names),)
+        sizes = [_with_unit(*x) for x in zip(self.names, np.asarray(self.errors), strict=True)] if known else []
+        return Facts("TimingErrors", list(zip(self.names, sizes or self.names, strict=True)), many=True)
 
-    def point(self, centre: Doppler, x: jax.Array) -> Doppler:
-        """Return a template for differences of the entries from those of the file, (n,), in their units; traceable.
-
-        Parameters
-        ----------
-        centre : Doppler
-            Template of the file.
-        x : (n,) float64
-        """
-        moved = values(centre, self.parameters) + (x / self.errors) @ self.steps
-        return replaced(centre, self.parameters, moved)
+    def point(self, x: jax.Array) -> Doppler:
+        """Return the template for differences of the entries from the file's, (n,) in their units; traceable."""
+        return _moved_template(self.centre, self.coordinates, (x / self.errors) @ self.steps)
 
 
 def _with_unit(name: str, error: float) -> str:
@@ -76,15 +83,40 @@ def _with_unit(name: str, error: float) -> str:
     return f"{error:.3g} {unit}".strip()
 
 
-@public(pulsar=kinds.instance(Pulsar), start=kinds.time, end=kinds.time)
+def _moved_template(centre: Doppler, coordinates: tuple[str, ...], change: jax.Array) -> Doppler:
+    """Return a template after changes of parameters and coordinates of the orbit, (p,)."""
+    plain = [i for i, name in enumerate(coordinates) if name not in ORBIT]
+    names = [coordinates[i] for i in plain]
+    moved = replaced(centre, names, values(centre, names) + change[jnp.array(plain)]) if plain else centre
+    if len(plain) == len(coordinates):
+        return moved
+    own = {name: change[coordinates.index(name)] for name in ORBIT if name in coordinates}
+    before = _smooth(*(value(centre, name) for name in ORBIT_FIELDS))
+    asini, period, ascending, ecosw, esinw = (x + own.get(name, 0.0) for name, x in zip(ORBIT, before, strict=True))
+    round_orbit = (ecosw == 0) & (esinw == 0)  # where the angle has no derivative
+    cos, sin = jnp.where(round_orbit, 1.0, ecosw), jnp.where(round_orbit, 0.0, esinw)
+    argp = jnp.arctan2(sin, cos)
+    tp = ascending + period * argp / (2 * np.pi)
+    ecc = jnp.where(round_orbit, 0.0, jnp.hypot(cos, sin))
+    by_name = {"asini": asini, "period": period, "tp": tp, "ecc": ecc, "argp": argp}
+    return replaced(moved, ORBIT_FIELDS, jnp.stack([by_name[name] for name in ORBIT_FIELDS]))
+
+
+def _smooth(asini: Any, period: Any, tp: Any, ecc: Any, argp: Any) -> list[Any]:
+    """Return the coordinates `ORBIT` of an orbit, each () float64."""
+    return [asini, period, tp - period * argp / (2 * np.pi), ecc * jnp.cos(argp), ecc * jnp.sin(argp)]
+
+
+@host(pulsar=kinds.instance(Pulsar), start=kinds.time, end=kinds.time)
 def timing_errors(
     pulsar: Pulsar, start: TimeLike | None = None, end: TimeLike | None = None, harmonic: float = QUADRUPOLE
 ) -> TimingErrors:
     """Compute what the errors of a .par file change in the template of a pulsar's signal.
 
     They are priors for `model`: independent normal distributions of the entries, and not of the template's parameters,
-    which they may change together, as the time of ascending node and the eccentricity of an orbit of the model ELL1
-    change its periapsis. Parameters change in proportion to the entries.
+    which an entry may change together. Positions, spins and motions change in proportion to the entries, and so do the
+    components e cos(argp) and e sin(argp) of an eccentricity and the time at which the mean longitude is zero, so that
+    nearly circular orbits have errors like others.
 
     Parameters
     ----------
@@ -98,7 +130,8 @@ def timing_errors(
     Returns
     -------
     TimingErrors
-        Of the entries that have an error and change the template; a parallax, for instance, does not.
+        Of the entries that have an error and change the template; a parallax, for instance, does not. Its ``centre`` is
+        the template for `model`, and for `narrow`.
 
     Raises
     ------
@@ -109,69 +142,85 @@ def timing_errors(
 
     Notes
     -----
-    Errors of .par files are not always those of independent entries: their correlations are not in the file.
+    Correlations are not in a .par file. Those of T0 and OM matter: in nearly circular orbits both are hardly known, but
+    together they say when the star passes its ascending node. A solution with TASC, EPS1 and EPS2 (ELL1) has no such
+    pair.
 
     Examples
     --------
     >>> pulsar = jfstat.read_par("J0437-4715.par")  # doctest: +SKIP
     >>> errors = jfstat.timing_errors(pulsar)  # doctest: +SKIP
-    >>> signal = jfstat.model(near, pulsar.doppler(), errors, prior)  # doctest: +SKIP
+    >>> near = jfstat.narrow(data, errors.centre)  # doctest: +SKIP
+    >>> signal = jfstat.model(near, errors.centre, errors, prior)  # doctest: +SKIP
     """
-    centre = pulsar.doppler(start, end, harmonic)
-    entries = pulsar.entries
-    advice = "a line of a .par file is: name, value, fit flag, error."
+    found = errors_of(pulsar, start, end, harmonic)
+    if found is None:
+        advice = "they are read from .par files, whose lines are name, value, fit flag and error."
+        raise ValueError(f"pulsar {pulsar.name} has no errors that change its template: {advice}")
+    return found
+
+
+def errors_of(pulsar: Pulsar, start: TimeLike | None, end: TimeLike | None, harmonic: float) -> TimingErrors | None:
+    """Compute `timing_errors`; None without any."""
+    centre, entries = pulsar.doppler(start, end, harmonic), pulsar.entries
     if entries is None or not entries.errors:
-        raise ValueError(f"pulsar {pulsar.name} has no errors in its timing solution: {advice}")
+        return None
 
     def template(entries: Entries) -> dict[str, float]:
-        point = pulsar_of(entries, pulsar.name).doppler(start, end, harmonic)
-        point = jax.tree.map(np.asarray, point)  # or each value would be a small program
-        return {name: float(value(point, name)) for name in all_parameters(point)}
+        return _coordinates(pulsar_of(entries, pulsar.name).doppler(start, end, harmonic))
 
-    found = {name: _steps(name, entries, template, centre) for name in entries.errors}
+    known = _coordinates(centre)
+    found = {name: _steps(name, entries, template, known) for name in entries.errors}
     found = {name: own for name, own in found.items() if own}
     if not found:
-        raise ValueError(f"pulsar {pulsar.name} has no errors that change its template: {advice}")
-    changed = {parameter for own in found.values() for parameter in own}
-    parameters = tuple(name for name in all_parameters(centre) if name in changed)
-    lost = changed - set(parameters)
-    if lost:
-        raise ValueError(f"pulsar {pulsar.name} has errors of {', '.join(sorted(lost))}, but no value of it: give one.")
-    steps = np.array([[own.get(name, 0.0) for name in parameters] for own in found.values()])
+        return None
+    coordinates = tuple(dict.fromkeys(coordinate for own in found.values() for coordinate in own))
+    orders = [order for order in map(spin_order, coordinates) if order is not None]
+    n = max(len(centre.fkdot), *(order + 1 for order in orders)) if orders else len(centre.fkdot)
+    centre = with_fields(centre, fkdot=jnp.asarray(np.pad(centre.fkdot, (0, n - len(centre.fkdot)))))
+    if centre.motion is None and any(name in MOTION_FIELDS for name in coordinates):
+        centre = with_fields(centre, motion=jnp.zeros(len(MOTION_FIELDS)))
+    steps = np.array([[own.get(name, 0.0) for name in coordinates] for own in found.values()])
     errors = np.array([entries.errors[name] for name in found])
-    return TimingErrors(jnp.asarray(errors), jnp.asarray(steps), tuple(found), parameters)
+    return TimingErrors(centre, jnp.asarray(errors), jnp.asarray(steps), tuple(found), coordinates)
+
+
+def _coordinates(point: Doppler) -> dict[str, float]:
+    """Return the parameters of a template by name, of an orbit the coordinates `ORBIT`."""
+    point = jax.tree.map(np.asarray, point)  # or each value would be a small program
+    found = {name: float(value(point, name)) for name in all_parameters(point) if name not in ORBIT_FIELDS}
+    if point.orbit is not None:
+        orbit = _smooth(*(np.asarray(value(point, name)) for name in ORBIT_FIELDS))
+        found |= dict(zip(ORBIT, map(float, orbit), strict=True))
+    return found
 
 
 def _steps(
-    name: str, entries: Entries, template: Callable[[Entries], dict[str, float]], centre: Doppler
+    name: str, entries: Entries, template: Callable[[Entries], dict[str, float]], known: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the changes of a template's parameters by one error of an entry, those that are not zero."""
-    error = entries.errors[name]
-    least = next((x for pattern, x in LEAST_STEPS.items() if re.fullmatch(pattern, name)), None)
-    step = max(error, RELATIVE_STEP * abs(_decimal(entries[name])) if least is None else least)
-    at: dict[int, dict[str, float]] = {0: template(entries)}
-    problem = None
+    """Return the changes of a template's coordinates by one error of an entry, those that are not zero."""
+    error, size = entries.errors[name], entries[name]
+    step = next((x for pattern, x in SMALL_STEPS.items() if re.fullmatch(pattern, name)), None)
+    if step is None:
+        least = RELATIVE_STEP * abs(to_float(size))
+        step = least if PERIODS.fullmatch(name) and least else max(error, least)
+    at, problem = {0: known}, None
     for side in (-1, 1):
         try:
             at[side] = template(_moved(entries, name, side * step))
         except ValueError as own:  # an eccentricity below zero, for instance
             problem = own
-    if len(at) == 1 and problem is not None:
-        raise problem
+    if len(at) == 1:
+        raise ValueError(f"the error of {name} is not understood: {problem}")
     low, high = min(at), max(at)
-    period = float(centre.orbit.period) if centre.orbit is not None else np.inf
-    turns = {"alpha": 2 * np.pi, "argp": 2 * np.pi, "tp": period}
+    turns = {"alpha": 2 * np.pi, "ascending": known.get("period", np.inf)}
     changes = {}
-    for parameter in at[0] | at[low] | at[high]:
-        change = at[high].get(parameter, 0.0) - at[low].get(parameter, 0.0)
-        if parameter in turns and np.isfinite(turns[parameter]):
-            change -= turns[parameter] * round(change / turns[parameter])
-        changes[parameter] = change / (high - low) * error / step
-    return {k: x for k, x in changes.items() if abs(x) > LEAST_EFFECT * abs(at[0].get(k, 0.0))}
-
-
-def _decimal(word: str) -> float:
-    return float(re.sub("[dD]", "e", word)) if ":" not in word else 0.0
+    for coordinate in {**at[low], **at[high]}:
+        change = at[high].get(coordinate, 0.0) - at[low].get(coordinate, 0.0)
+        if coordinate in turns:
+            change -= turns[coordinate] * round(change / turns[coordinate])
+        changes[coordinate] = change / (high - low) * (error / step)
+    return {coordinate: x for coordinate, x in changes.items() if x}
 
 
 def _moved(entries: Entries, name: str, step: float) -> Entries:

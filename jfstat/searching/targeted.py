@@ -89,13 +89,16 @@ def targeted(search: PulsarSearch) -> QTable:
     return table_of(stretches, rows, search)
 
 
-def stretches_of(search: PulsarSearch) -> list[Stretch]:
+def stretches_of(search: PulsarSearch, *, in_phase: bool = False) -> list[Stretch]:
     """Return the pulsars' parts of the data, in the order of the table.
+
+    With `in_phase` a pulsar has one orbit in all of them: a fit of an orbit leaves a constant delay free, and phases of
+    parts would not agree.
 
     Raises
     ------
     ValueError
-        If the SFTs hold no pulsar's signal.
+        If the SFTs hold no pulsar's signal, or the running median has an even number of bins.
 
     Warns
     -----
@@ -103,7 +106,8 @@ def stretches_of(search: PulsarSearch) -> list[Stretch]:
         If some pulsars are left out.
     """
     known = search.pulsars
-    by_pulsar = [_stretches(p, search) for p in known]
+    search.noise.require_middle()
+    by_pulsar = [_stretches(p, search, in_phase) for p in known]
     lost = [p.name for p, own in zip(known, by_pulsar, strict=True) if not own]
     if lost:
         text = f"no SFT lies wholly before or after the glitches of {', '.join(lost)}"
@@ -147,7 +151,7 @@ def row_of(data: NarrowData, search: PulsarSearch) -> np.ndarray:
     return np.concatenate([row[:1], each, row[1 + n :]])
 
 
-def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[Stretch]:
+def _stretches(pulsar: Pulsar, search: PulsarSearch, in_phase: bool) -> list[Stretch]:
     """Return the parts of the data between a pulsar's glitches."""
     times = search.parts.times
     first, last = float(times.start), times.end
@@ -156,8 +160,7 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch) -> list[Stretch]:
     margin = 510.0 if inside else 0.0
     edges = [first - margin, *inside, last + margin]
     tables, harmonic = ephemeris_of(pulsar, search.ephemeris), search.band.harmonic
-    # a constant delay is free in a fit of the orbit: one orbit for all parts, so that their phases agree
-    whole = (first, last) if inside else None
+    whole = (first, last) if inside and in_phase else None
     found = []
     for low, high in pairwise(edges):
         own = (low + margin, high - margin)

@@ -124,7 +124,7 @@ def log_likelihood(
         Return the values of single detectors, whose sum is the whole.
     energy : NoiseEnergy, optional
         E and n, from `noise_energy` of the prepared data, for a floor that is integrated over. None takes the floor as
-        known.
+        known. Only names of detectors and the number of segments are compared with those of `data`.
 
     Returns
     -------

@@ -62,7 +62,8 @@ class NoiseEnergy(Displayed):
             Gaussian ones, with the assumed floor; K is 1 without segments.
         """
         samples = self.samples.reshape(log_likelihood.shape)
-        energy = jnp.where(samples > 0, self.energy.reshape(log_likelihood.shape), 1.0)
+        energy = self.energy.reshape(log_likelihood.shape)
+        energy = jnp.where((samples > 0) & (energy > 0), energy, 1.0)
         # of data without noise a signal would leave nothing, or less by rounding
         return -samples * jnp.log1p(-jnp.minimum(log_likelihood / energy, 1 - LEAST_LEFT))
 
@@ -96,9 +97,9 @@ def noise_energy(data: FstatData) -> NoiseEnergy:
     """Measure the energy of whitened data, with which `log_likelihood` integrates over an unknown noise floor.
 
     The floor that `prepare` was given, or estimated, is then wrong by one unknown factor for each detector and, with
-    segments, in each of them. All of the band is used, so noise and its floor must be alike over the band: a narrow
-    band if one floor was given for all frequencies, and one without lines. A signal is part of the energy, as it should
-    be. Pure; works under jit and vmap.
+    segments, in each of them. All that the low-pass of `prepare` lets through is used, some hundredths of a hertz at
+    least, so noise and its floor must be alike there: a narrow band if one floor was given for all frequencies, and no
+    lines beside it. A signal is part of the energy, as it should be. Pure; works under jit and vmap.
 
     Parameters
     ----------

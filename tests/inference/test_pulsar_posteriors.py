@@ -142,3 +142,22 @@ def test_mistakes_are_said(sfts, pulsars):
         jfstat.pulsar_posteriors(sfts[0], pulsars[0], credibility=95)
     with pytest.raises(ValueError, match="distance must be positive"):
         jfstat.ellipticity(1e-26, 100.0, 0.0)
+
+
+def test_errors_of_the_solution_are_counted(sfts, pulsars, tmp_path):
+    text = (FILES / f"{NAMES[0]}.par").read_text()
+    f0 = next(line for line in text.split("\n") if line.startswith("F0"))
+
+    def with_error(error):
+        path = tmp_path / "star.par"
+        path.write_text(text.replace(f0, f"{f0.split()[0]} {f0.split()[1]} 1 {error}"))
+        return jfstat.pulsar_posteriors(sfts[0], jfstat.read_par(path), sqrt_sx=NOISE, progress=False).table
+
+    # a shift of the frequency by 2 dF0 loses (2 pi dF0 T)^2 / 3 of rho^2 in data without gaps
+    error = 2e-7
+    expected = (2 * np.pi * error * 2 * 86400) ** 2 / 3
+    table = with_error(error)
+    assert float(table["timing_mismatch"][0]) == pytest.approx(expected, rel=0.3)  # of 64 draws
+    assert "timing_mismatch" in table.colnames
+    with pytest.warns(UserWarning, match=r"J0534\+2200 \(\d+ %\)\. The solutions are taken as exact here"):
+        with_error(4e-6)

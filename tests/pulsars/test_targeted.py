@@ -360,7 +360,7 @@ def test_bad_arguments(two):
         jfstat.PulsarBand(top=2)
     with pytest.raises(TypeError, match=r"^band must be a jfstat.PulsarBand"):
         jfstat.search_pulsars(sfts, pulsars, 1e-4)
-    with pytest.raises(ValueError, match="has an odd number of bins, not 50: give 51"):
+    with pytest.raises(ValueError, match="sqrt_sx has median_bins=50, which must be odd for single templates: give 51"):
         jfstat.search_pulsars(sfts, pulsars, sqrt_sx=jfstat.Noise(median_bins=50), progress=False)
     broken = jax.tree.map(lambda x: x, sfts["H1"].data.copy())
     broken[5, 1800] = np.nan

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 import jfstat
+from jfstat.signal.values import all_parameters, values
 
 START, DAY = 1_167_458_304, 86400
 LINES = {
@@ -50,50 +51,79 @@ def test_entries_with_an_error_that_change_the_template_are_taken(errors):
     assert "0.1 arcsec" in repr(errors)
 
 
-@pytest.mark.parametrize(
-    ("name", "moved"),
-    [
-        ("RAJ", "16:03:35.69751"),
-        ("DECJ", "00:00:00.05"),
-        ("PMRA", "-2.37"),
-        ("F0", "67.3765811508911"),
-        ("F1", "1.29048D-16"),
-        ("PB", "6.3086306"),
-        ("A1", "6.8806677"),
-        ("TASC", "54500.12301"),
-        ("EPS1", "1.61e-4"),
-        ("EPS2", "-8.99e-4"),
-    ],
-)
-def test_templates_are_those_of_files_with_other_entries(errors, pulsar, tmp_path, name, moved):
-    centre = pulsar.doppler(START, START + DAY)
-    other = read(tmp_path, **{name: moved}).doppler(START, START + DAY)
+MOVED = {
+    "RAJ": "16:03:35.69751",
+    "DECJ": "00:00:00.05",
+    "PMRA": "-2.37",
+    "F0": "67.3765811508911",
+    "F1": "1.29048D-16",
+    "PB": "6.3086306",
+    "A1": "6.8806677",
+    "TASC": "54500.12301",
+    "EPS1": "1.61e-4",
+    "EPS2": "-8.99e-4",
+}
+"""Entries one error larger."""
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_templates_are_those_of_files_with_other_entries(errors, tmp_path, name):
+    other = read(tmp_path, **{name: MOVED[name]}).doppler(START, START + DAY)
     one = np.where(np.array(errors.names) == name, np.asarray(errors.errors), 0.0)
-    own = errors.point(centre, jnp.asarray(one))
-    for parameter, low, high, found in zip(
-        jfstat.signal.values.all_parameters(centre), *map(leaves, (centre, other, own)), strict=True
-    ):
-        step = high - low
-        turn = {"argp": 2 * np.pi, "tp": float(centre.orbit.period)}.get(parameter, np.inf)
-        step = step - turn * np.round(step / turn) if np.isfinite(turn) else step
-        # an ELL1 orbit's periapsis is not linear in EPS1 and EPS2; times have 2e-7 s of rounding
-        assert found - low == pytest.approx(step, rel=2e-2, abs=1e-12 * abs(low) + (3e-7 if parameter == "tp" else 0))
+    own = errors.point(jnp.asarray(one))
+    for low, high, found in zip(*map(numbers, (errors.centre, other, own)), strict=True):
+        assert found - low == pytest.approx(high - low, rel=1e-4, abs=1e-13 * abs(low))
+    np.testing.assert_allclose(delays(own) - delays(errors.centre), delays(other) - delays(errors.centre), atol=2e-8)
 
 
-def leaves(point):
-    names = jfstat.signal.values.all_parameters(point)
-    return np.asarray(jfstat.signal.values.values(point, names))
+def numbers(point):
+    """Parameters but those of the orbit."""
+    names = [name for name in all_parameters(point) if name not in ("asini", "period", "tp", "ecc", "argp")]
+    return np.asarray(values(point, names))
 
 
-def test_an_orbit_without_periapsis_keeps_its_phase(errors, pulsar):
-    """EPS1 changes periapsis and time of periapsis together: at the time of ascending node nothing moves."""
-    centre = pulsar.doppler(START, START + DAY)
-    for name in ("EPS1", "EPS2"):
-        row = dict(zip(errors.parameters, np.asarray(errors.steps[errors.names.index(name)]), strict=True))
-        period = float(centre.orbit.period)
-        # to first order of the eccentricity the mean longitude, argp + 2 pi (t - tp)/P, stays
-        assert row["argp"] * period / (2 * np.pi) == pytest.approx(row["tp"], rel=1e-3)
-        assert abs(row["argp"]) > 1e-4
+def delays(point):
+    """Roemer delays of the orbit over a day, s."""
+    orbit = jax.tree.map(np.asarray, point.orbit)
+    t = START + np.linspace(0, DAY, 50)
+    mean = 2 * np.pi * (t - orbit.tp) / orbit.period
+    anomaly = mean
+    for _ in range(60):
+        anomaly = mean + orbit.ecc * np.sin(anomaly)
+    x = np.sin(orbit.argp) * (np.cos(anomaly) - orbit.ecc)
+    return orbit.asini * (x + np.cos(orbit.argp) * np.sqrt(1 - orbit.ecc**2) * np.sin(anomaly))
+
+
+@pytest.mark.parametrize("eps", [(0.0, 0.0), (1e-7, 2e-6), (1e-4, 2e-4)])
+@pytest.mark.parametrize("sign", [-2, 2])
+def test_nearly_circular_orbits_have_errors_like_others(tmp_path, eps, sign):
+    error = 1e-6 + max(eps)
+    pulsar = read(tmp_path, EPS1=f"{eps[0]!r} 1 {error!r}", EPS2=f"{eps[1]!r} 1 {error!r}")
+    errors = jfstat.timing_errors(pulsar, START, START + DAY)
+    for name, value in zip(("EPS1", "EPS2"), eps, strict=True):
+        other = read(tmp_path, **dict(EPS1=repr(eps[0]), EPS2=repr(eps[1])) | {name: repr(value + sign * error)})
+        x = jnp.zeros(len(errors.names)).at[errors.names.index(name)].set(sign * error)
+        expected = delays(other.doppler(START, START + DAY)) - delays(errors.centre)
+        assert np.ptp(expected) > 1e-6
+        # to second order of the eccentricity, and the rounding of times
+        np.testing.assert_allclose(delays(errors.point(x)), delays(errors.centre) + expected, atol=3e-7)
+    slopes = jax.jacfwd(lambda x: errors.point(x).orbit.asini + errors.point(x).orbit.period)(jnp.zeros_like(x))
+    assert np.all(np.isfinite(slopes))
+
+
+def test_large_errors_are_not_folded(tmp_path):
+    """Steps are proportional to the errors, also where these are half a period or more."""
+    wide = {"PB": (1e-9, 1e-5), "T0": (1e-6, 4.0), "OM": (1e-3, 190.0)}
+    dd = {"BINARY": "DD", "TASC": None, "EPS1": None, "EPS2": None, "ECC": "0.1", "PB": "0.1", "A1": "0.1"}
+    dd |= {"T0": "54500.1", "OM": "30"}
+    for name, (small, large) in wide.items():
+        found = [
+            jfstat.timing_errors(read(tmp_path, **dd | {name: f"{dd[name]} 1 {error}"}), START, START + DAY)
+            for error in (small, large)
+        ]
+        steps = [np.asarray(x.steps[x.names.index(name)]) for x in found]
+        np.testing.assert_allclose(steps[1], steps[0] * (large / small), rtol=0.02)
+        assert np.max(np.abs(steps[1])) > 0
 
 
 def test_errors_are_read_where_they_stand(tmp_path):
@@ -102,17 +132,22 @@ def test_errors_are_read_where_they_stand(tmp_path):
     known = dict(zip(found.names, np.asarray(found.errors), strict=True))
     assert "F0" not in known and "A1" not in known
     assert (known["F1"], known["PB"], known["PMRA"]) == (1e-17, 1e-6, 0.5)
-    with pytest.raises(ValueError, match=r"line 7: F0 has the error '-1e-9': give a positive one"):
-        read(tmp_path, F0="67.37 1 -1e-9")
-    without = read(tmp_path, **{name: line.split()[0] for name, line in LINES.items()})
-    with pytest.raises(ValueError, match=r"J1603\+0000 has no errors in its timing solution: a line of a .par"):
-        jfstat.timing_errors(without, START, START + DAY)
-    only_px = read(tmp_path, **{name: line.split()[0] for name, line in LINES.items() if name != "PX"})
-    with pytest.raises(ValueError, match="no errors that change its template"):
-        jfstat.timing_errors(only_px, START, START + DAY)
-    still = read(tmp_path, PMRA="0 1 0.1")
-    with pytest.raises(ValueError, match="has errors of pmra, but no value of it"):
-        jfstat.timing_errors(still, START, START + DAY)
+    for line in ("67.37 # 3e-8 once", "67.37 # 5 sigma", "67.37 1 # -3 was wrong", "67.37 1.0", "67.37 2 0.0"):
+        assert "F0" not in read(tmp_path, F0=line).entries.errors
+    for word in ("-1e-9", "1e999"):
+        with pytest.raises(ValueError, match=rf"line \d+: F0 has the error '{word}': give a positive, finite one"):
+            read(tmp_path, F0=f"67.37 1 {word}")
+    without = {name: line.split()[0] for name, line in LINES.items()}
+    for pulsar in (read(tmp_path, **without), read(tmp_path, **without | {"PX": "1.0 1 0.1"})):
+        with pytest.raises(ValueError, match=r"J1603\+0000 has no errors that change its template: they are read from"):
+            jfstat.timing_errors(pulsar, START, START + DAY)
+
+
+def test_entries_of_zero_may_have_an_error(tmp_path):
+    found = jfstat.timing_errors(read(tmp_path, PMRA="0 1 0.1", PMDEC="0"), START, START + DAY)
+    assert found.centre.motion is not None
+    x = jnp.where(jnp.array([name == "PMRA" for name in found.names]), 0.1, 0.0)
+    assert float(found.point(x).motion[0]) == pytest.approx(0.1 / 3.6e6 * np.pi / 180 / (365.25 * DAY), rel=1e-3)
 
 
 def test_errors_are_priors_of_a_model(tmp_path):
@@ -126,6 +161,7 @@ def test_errors_are_priors_of_a_model(tmp_path):
     near = jfstat.narrow(jfstat.prepare(sfts, 134.73, 134.75, sqrt_sx=4e-24), point)
     errors = jfstat.timing_errors(pulsar)
     assert errors.names == ("F0",)
+    np.testing.assert_array_equal(errors.centre.fkdot, point.fkdot)
     prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24))
     model = jfstat.model(near, point, errors, prior)
     assert model.names == ("F0",)
@@ -144,3 +180,9 @@ def test_errors_are_priors_of_a_model(tmp_path):
     slope = jax.grad(model.log_posterior)(x)
     expected = (model.log_posterior(x + step) - model.log_posterior(x - step)) / (2 * step)
     assert float(slope[0]) == pytest.approx(float(expected), rel=1e-2)
+    # the same signal, of another reference time: errors of F0 and F1 would mean others
+    later = jfstat.Doppler(
+        point.alpha, point.delta, point.fkdot + jnp.array([2 * -1e-15 * 100.0, 0.0]), point.reftime + 100.0
+    )
+    with pytest.raises(ValueError, match="point is not the template whose errors are the priors"):
+        jfstat.model(near, later, errors, prior)
