@@ -93,6 +93,7 @@ WITHOUT_EXAMPLE = {
     "semicoherent_amplitude",
     "sfts_from_frames",
     "split_sfts",
+    "to_bilby",
     "transient_map",
     "viterbi_null",
     "windowed",
