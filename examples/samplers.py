@@ -1,4 +1,4 @@
-"""Evidence and posteriors of a signal model by seven samplers, beside sums over a grid.
+"""Evidence and posteriors of a signal model by six samplers, beside sums over a grid.
 
     pip install "blackjax>=1.7" numpyro flowMC bilby dynesty
     python examples/samplers.py --output examples/samplers.json --plot samplers.png
@@ -8,8 +8,8 @@ f1dot, with the orientation known, and h0 and phi0 integrated over; `all` has h0
 with isotropic orientations. The evidence of either is a mean of exp(log_bstat) over a grid of freq and f1dot, which
 resolves the peak, so that of `all` needs none of its own likelihoods. Nested slice sampling and tempered SMC (BlackJAX)
 and dynesty (Bilby) give evidences too: their mean over several seeds is compared, with the scatter of the seeds. Means
-and standard deviations of freq and f1dot are compared of all samplers. The programs are compiled in the first run of
-each. A quarter of an hour on two cores.
+and standard deviations of freq and f1dot are compared of all samplers. SMC of `all` mixes too slowly with its default
+of 4 steps. The programs are compiled in the first run of each. Most of an hour on two busy cores.
 """
 
 from __future__ import annotations
