@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import Ephemeris
     from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
     from jfstat.inference.amplitudeprior import AmplitudePrior
+    from jfstat.inference.bilby import to_bilby
     from jfstat.inference.bstat import log_bstat
     from jfstat.inference.density import PosteriorDensity
     from jfstat.inference.distributions import Cosine, Exponential, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
@@ -301,6 +302,7 @@ __all__ = [
     "template_bank",
     "template_table",
     "timing_errors",
+    "to_bilby",
     "track",
     "transient_map",
     "transient_null",
@@ -487,6 +489,7 @@ _HOMES = {
     "template_bank": "jfstat.banks.template_bank",
     "template_table": "jfstat.candidates.templatetable",
     "timing_errors": "jfstat.pulsars.timingerrors",
+    "to_bilby": "jfstat.inference.bilby",
     "track": "jfstat.tracking.track",
     "transient_map": "jfstat.statistic.transients",
     "transient_null": "jfstat.statistic.transientnull",

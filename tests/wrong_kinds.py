@@ -554,6 +554,10 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 amplitude=jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24)), marginalised=True, energy=None,
             ),
         ),
+        "to_bilby": (
+            jfstat.to_bilby,
+            dict(model=jfstat.model(data, point, {"freq": jfstat.Uniform(99.99999, 100.00001)})),
+        ),
         "pulsar_posteriors": (
             jfstat.pulsar_posteriors,
             dict(

@@ -81,6 +81,22 @@ def test_the_table_of_the_b_statistic_is_the_committed_result():
             assert cells in page
 
 
+def test_the_table_of_samplers_is_the_committed_result():
+    page = (DOCS / "posteriors.md").read_text()
+    for name, part in committed("examples/samplers.json")["models"].items():
+        assert f"{part['quadrature']['evidence']:.3f}" in page
+        for sampler, row in part["samplers"].items():
+            again = f"{row['first_seconds']:.0f} | {row['again_seconds']:.0f}"
+            if "evidence" in row:
+                evidence = f"{row['evidence']:.3f} +- {row['error']:.3f}"
+                if (name, sampler) != ("all", "tempered SMC"):  # too low, as the page says
+                    assert abs(row["difference"]) < max(0.05, 3 * row["error"])
+            else:
+                evidence = "-"
+            cells = f"| {name} | {sampler} | {evidence} | {max(map(abs, row['shifts'])):.3f} | {again} |"
+            assert cells in page
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A folder with what the guides read: SFT files in data/."""

@@ -96,6 +96,7 @@ WITHOUT_EXAMPLE = {
     "sfts_from_frames",
     "split_sfts",
     "timing_errors",
+    "to_bilby",
     "transient_map",
     "viterbi_null",
     "windowed",
