@@ -33,6 +33,8 @@ from jfstat.version import __version__
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+EARTH_DELAY = 510.0
+"""Largest difference of times at the SSB and at a detector, s."""
 MOST_WIDTH = 4.0
 """Widest band that is read at once for several pulsars, Hz, without the guard."""
 EDGE_BINS = 8
@@ -156,8 +158,9 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch, in_phase: bool) -> list[Str
     times = search.parts.times
     first, last = float(times.start), times.end
     inside = [float(glitch.time) for glitch in pulsar.glitches if first < float(glitch.time) < last]
-    # times at the SSB and at the detector differ by up to 510 s: SFTs that may hold the glitch are left out
-    margin = 510.0 if inside else 0.0
+    # times at the star and at the detector differ by up to 510 s and, in a binary, by the orbit's light travel time:
+    # SFTs that may hold the glitch are left out
+    margin = EARTH_DELAY + (0.0 if pulsar.binary is None else 2 * pulsar.binary.asini) if inside else 0.0
     edges = [first - margin, *inside, last + margin]
     tables, harmonic = ephemeris_of(pulsar, search.ephemeris), search.band.harmonic
     whole = (first, last) if inside and in_phase else None
