@@ -95,7 +95,6 @@ WITHOUT_EXAMPLE = {
     "semicoherent_amplitude",
     "sfts_from_frames",
     "split_sfts",
-    "timing_errors",
     "to_bilby",
     "transient_map",
     "viterbi_null",
