@@ -3,6 +3,7 @@
 import os
 import signal
 import warnings
+from importlib.util import find_spec
 
 import pytest
 from wrong_kinds import arguments_of, sound_calls, wrong_values
@@ -43,6 +44,8 @@ LONG += ["pulsar_posteriors", "amplitude_posterior", "dual_harmonic_posterior"]
 LONG += ["search_pulsars", "search_pulsars in bands", "simulate_sfts", "template_bank by age", "whiten"]
 LONG += ["template_bank by the metric", "refine_files", "follow_up_files", "fstat_table_files", "write_atoms_files"]
 """Calls that take long if the value is one that they can use."""
+EXTRAS = {"to_bilby": "bilby"}
+"""Calls that need a package that is not installed with jfstat."""
 SYNONYMS = {
     "path": ("cannot be", "SFT file", "list of lines", "file of candidates"),
     "pattern": ("SFT file", "no SFT"),
@@ -134,7 +137,7 @@ def tried(table, chosen):
 def test_the_sound_calls_work(table, which):
     """Otherwise the tests below would show nothing."""
     for name, (function, arguments) in table[0].items():
-        if (name in LONG) != (which == "long"):
+        if (name in LONG) != (which == "long") or (name in EXTRAS and not find_spec(EXTRAS[name])):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
