@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -80,19 +80,9 @@ def _amplitude_distributions(prior: AmplitudePrior) -> dict[str, Distribution]:
     return own
 
 
-@jax.jit
-def _quantile(distribution: Distribution, p: jax.Array) -> jax.Array:
-    return distribution.quantile(p)
-
-
-@jax.jit
-def _cdf(distribution: Distribution, x: jax.Array) -> jax.Array:
-    return distribution.cdf(x)
-
-
-@jax.jit
-def _log_prob(distribution: Distribution, x: jax.Array) -> jax.Array:
-    return distribution.log_prob(x)
+@partial(jax.jit, static_argnames="method")
+def _called(distribution: Distribution, method: str, x: jax.Array) -> jax.Array:
+    return getattr(distribution, method)(x)
 
 
 @jax.jit
@@ -100,9 +90,9 @@ def _log_likelihood(model: Model, x: jax.Array) -> jax.Array:
     return model.log_likelihood(x)
 
 
-def _on_host(function: Any, distribution: Distribution, x: Any) -> Any:
-    """Return a function of values as NumPy's: a float for one value, an array for several."""
-    values = np.asarray(function(distribution, np.asarray(x, np.float64)))
+def _on_host(distribution: Distribution, method: str, x: Any) -> Any:
+    """Return what a method of a distribution gives as NumPy's: a float for one value, an array for several."""
+    values = np.asarray(_called(distribution, method, np.asarray(x, np.float64)))
     return values if values.ndim else float(values)
 
 
@@ -141,16 +131,16 @@ def _classes() -> tuple[Any, Any]:
             return cls(type(distribution).__name__, numbers, name)
 
         def rescale(self, val: Any) -> Any:
-            return _on_host(_quantile, self.distribution, val)
+            return _on_host(self.distribution, "quantile", val)
 
         def prob(self, val: Any) -> Any:
             return np.exp(self.ln_prob(val))
 
         def ln_prob(self, val: Any) -> Any:
-            return _on_host(_log_prob, self.distribution, val)
+            return _on_host(self.distribution, "log_prob", val)
 
         def cdf(self, val: Any) -> Any:
-            return _on_host(_cdf, self.distribution, val)
+            return _on_host(self.distribution, "cdf", val)
 
     class ModelLikelihood(Likelihood):
         """The likelihood of a signal model as one of Bilby."""

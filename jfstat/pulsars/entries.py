@@ -252,7 +252,17 @@ def number(entries: Mapping[str, str], name: str, default: float = 0.0) -> float
 
 def to_float(word: str) -> float:
     """Return the value of a word that is a `NUMBER`."""
-    return float(re.sub("[dD]", "e", word))
+    return float(_with_e(word))
+
+
+def to_decimal(word: str) -> Decimal:
+    """Return the value of a word that is a `NUMBER`, with all its digits."""
+    return Decimal(_with_e(word))
+
+
+def _with_e(word: str) -> str:
+    """Return a number with Fortran's exponent as Python writes it."""
+    return re.sub("[dD]", "e", word)
 
 
 def short(word: str) -> str:
@@ -286,7 +296,7 @@ def _decimal(entries: Mapping[str, str], name: str) -> Decimal:
     word = entries[name]
     # a float64 tells whether the size is that of an MJD, a decimal number has all digits
     fits = NUMBER.fullmatch(word) and to_float(word) <= LATEST_MJD
-    days = Decimal(re.sub("[dD]", "e", word)) if fits else Decimal(-1)
+    days = to_decimal(word) if fits else Decimal(-1)
     if not 0 <= days <= LATEST_MJD:
         raise ValueError(f"{name} is {short(word)}: give an MJD in TDB.")
     return days

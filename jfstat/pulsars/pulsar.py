@@ -195,6 +195,8 @@ class Pulsar:
         """
         first, last = self._span(start, end)
         glitches = self._before(first, last)
+        if not glitches:
+            return 0.0
         middle, added = self._added(glitches, first, last)
         return sum(glitch.cycles(middle) for glitch in glitches) + cycles_since(added, float(at - middle))
 

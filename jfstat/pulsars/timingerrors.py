@@ -15,7 +15,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.display import Displayed, Facts, is_known
 from jfstat.public import host
-from jfstat.pulsars.entries import Entries, to_float
+from jfstat.pulsars.entries import Entries, to_decimal, to_float
 from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar, pulsar_of
 from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, spin_order
 from jfstat.signal.templates import Doppler
@@ -227,7 +227,7 @@ def _moved(entries: Entries, name: str, step: float) -> Entries:
     """Return entries of which one is larger by a step, in s or arcsec where it is in hours or degrees."""
     moved, word = Entries(entries), entries[name]
     if ":" not in word:
-        moved[name] = str(Decimal(re.sub("[dD]", "e", word)) + Decimal(step))
+        moved[name] = str(to_decimal(word) + Decimal(step))
         return moved
     sign = -1 if word.startswith("-") else 1
     parts = [Decimal(x) for x in word.lstrip("+-").split(":")]

@@ -387,7 +387,15 @@ def estimate_amplitude_from(
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     fa, fb = (jnp.sum(x) * to_reference for x in (fa, fb))
-    vector, covariance = amplitude_vector(fa, fb, total_matrix(matrix), noise_level(observation))
+    return estimate_from_sums(fa, fb, total_matrix(matrix), noise_level(observation))
+
+
+def estimate_from_sums(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix, level: jax.Array) -> AmplitudeEstimate:
+    """Estimate the amplitude parameters from all detectors' Fa, Fb, antenna matrix and Sinv_Tsft.
+
+    Phases are those at the template's reference time.
+    """
+    vector, covariance = amplitude_vector(fa, fb, matrix, level)
     return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
 
 

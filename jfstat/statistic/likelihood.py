@@ -15,11 +15,13 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.protocol import HasFaFb
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
-from jfstat.statistic.amplitude import amplitude_from_vector, amplitude_vector
 from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
-from jfstat.statistic.fstat import AmplitudeEstimate, noise_level, optimal_power
+from jfstat.statistic.fstat import AmplitudeEstimate, estimate_from_sums, noise_level, optimal_power
 from jfstat.statistic.noiseenergy import NoiseEnergy
 from jfstat.statistic.total import AT_ONCE
+
+HALF = 0.5**0.5
+"""Fa and Fb in units of a noise level of 1, over `xa` and `xb`."""
 
 
 class AmplitudeLikelihood(NamedTuple):
@@ -50,15 +52,13 @@ class AmplitudeLikelihood(NamedTuple):
     @property
     def twoF(self) -> jax.Array:
         """2F: twice the largest value, (...) float64."""
-        half = 0.5**0.5  # not half of the result, which is 4 for a degenerate matrix
-        return two_f(half * self.xa, half * self.xb, self.fisher)
+        # not half of the result, which is 4 for a degenerate matrix
+        return two_f(HALF * self.xa, HALF * self.xb, self.fisher)
 
     @property
     def estimate(self) -> AmplitudeEstimate:
         """The amplitudes at which the value is largest, with their errors, of a single likelihood."""
-        half = 0.5**0.5
-        vector, covariance = amplitude_vector(half * self.xa, half * self.xb, self.fisher, jnp.float64(1.0))
-        return AmplitudeEstimate(*amplitude_from_vector(vector, covariance), vector, covariance)
+        return estimate_from_sums(HALF * self.xa, HALF * self.xb, self.fisher, jnp.float64(1.0))
 
 
 def amplitude_likelihood(data: HasFaFb, point: Doppler) -> AmplitudeLikelihood:
