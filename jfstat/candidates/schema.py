@@ -103,7 +103,7 @@ COLUMNS = {
     "`pulsar_posteriors`": (
         Column(
             "timing_mismatch",
-            "Fraction of rho^2 that the errors of the timing solution lose, on average; 0 without errors.",
+            "Fraction of rho^2 that errors of the timing solution lose on average at its template; 0 without errors.",
             stale=False,
         ),
         Column("log_bstat", "Natural logarithm of the Bayes factor of a signal; up to a constant if h0 has no prior."),

@@ -72,3 +72,14 @@ def integral_below(x: jax.Array, density: jax.Array) -> jax.Array:
     """Return the integral of a density up to each of some values in order, by the trapezoidal rule, (n,) float64."""
     steps = 0.5 * (density[1:] + density[:-1]) * jnp.diff(x)
     return jnp.concatenate([jnp.zeros(1), jnp.cumsum(steps)])
+
+
+def averaged(densities: PosteriorDensity, log_weight: jax.Array) -> PosteriorDensity:
+    """Return the average of densities, a stack (J, n), whose weights have given logarithms up to a constant, (J,)."""
+    n = densities.values.shape[-1]
+    together = jnp.sort(densities.values.reshape(-1))
+    values = together[jnp.linspace(0, len(together) - 1, n).round().astype(int)]
+    each = jax.vmap(lambda x, density: jnp.interp(values, x, density, left=0.0, right=0.0))(
+        densities.values, densities.density
+    )
+    return PosteriorDensity(values, jax.nn.softmax(log_weight) @ each)

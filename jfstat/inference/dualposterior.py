@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,9 @@ from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import with_fields
 from jfstat.statistic.likelihood import AmplitudeLikelihood, total_likelihood
+
+OfHarmonic: TypeAlias = tuple[AmplitudeLikelihood, jax.Array]
+"""The likelihood at one harmonic, and the unit of amplitudes without a prior."""
 
 AGREEMENT = 1e-9
 """Largest relative deviation of the ratio of the two frequencies from 2."""
@@ -171,11 +175,7 @@ def _dual(
 
 
 def dual_posterior_of(
-    of21: tuple[AmplitudeLikelihood, jax.Array],
-    of22: tuple[AmplitudeLikelihood, jax.Array],
-    prior: DualHarmonicPrior,
-    key: jax.Array,
-    n: int,
+    of21: OfHarmonic, of22: OfHarmonic, prior: DualHarmonicPrior, key: jax.Array, n: int
 ) -> DualHarmonicPosterior:
     """Return the posterior for likelihoods and units of the two harmonics, with n samples, without any checks."""
     parts = [

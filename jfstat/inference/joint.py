@@ -95,11 +95,11 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
         for part, x, own_share in zip(parts, own, over_h0, strict=True)
     ]
     of_node, of_cell, of_sample, *of_parts = jax.random.split(key, 3 + 2 * len(parts))
-    index = _resampled(of_node, of_nodes, OVERSAMPLING * n)
+    index = resampled(of_node, of_nodes, OVERSAMPLING * n)
     drawn = chosen.near(of_cell, index)
     there = [part.at(drawn.cosi, drawn.psi) for part in parts]
     of_drawn = drawn.log_weight + sum(part.over_h0(x) for part, x in zip(parts, there, strict=True))
-    taken = _resampled(of_sample, of_drawn - of_nodes[index], n)
+    taken = resampled(of_sample, of_drawn - of_nodes[index], n)
     there, drawn = jax.tree.map(lambda x: x[taken], (there, drawn))
     h0 = [_sampled_h0(of_parts[2 * i], part, x) for i, (part, x) in enumerate(zip(parts, there, strict=True))]
     phi0 = [
@@ -179,7 +179,7 @@ def _grid(prior: Distribution | None, span: Range, n: int) -> jax.Array:
     return jnp.sort(jnp.clip(jnp.concatenate(parts), low, high))
 
 
-def _resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:
+def resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:
     """Return n indices, taken by their weights with a single random number (systematically), in random order."""
     by_number, by_order = jax.random.split(key)
     below = jnp.cumsum(jnp.exp(log_weight - jnp.max(log_weight)))

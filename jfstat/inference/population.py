@@ -14,12 +14,13 @@ from jax.scipy.special import logsumexp
 from jfstat import kinds
 from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.bstat import at_orientation, log_over_h0
+from jfstat.inference.bstat import AtOrientation, at_orientation, log_over_h0
 from jfstat.inference.distributions import KINDS, Cosine, Distribution
 from jfstat.inference.joint import AT_ONCE, averaged_over_phi0, range_that_counts, that_count
 from jfstat.inference.neutronstars import CANONICAL_MOMENT, ellipticity
 from jfstat.inference.orientations import legendre, orientations
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
+from jfstat.inference.pulsarsignals import PulsarLikelihood
 from jfstat.public import host
 from jfstat.statistic.likelihood import AmplitudeLikelihood
 from jfstat.validation import NumberLike, shown
@@ -185,7 +186,7 @@ def ellipticity_likelihoods(
     if np.ndim(ellipticity(1.0, 1.0, 1.0, moment=moment)):
         raise ValueError("moment must be one number, the same for all pulsars: give the usual one in kg m^2.")
     names = [str(name) for name in found.table["name"]]
-    if any(len(own) > 1 for own in found.likelihoods):
+    if any(len(own.harmonics) > 1 for own in found.likelihoods):
         raise ValueError("found is of signals with two harmonics: compute pulsar_posteriors with an AmplitudePrior.")
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -198,7 +199,7 @@ def ellipticity_likelihoods(
         raise ValueError("no pulsar has a distance: give PX in the .par files.")
     if lost:
         warnings.warn(f"without a distance there is no ellipticity: {', '.join(lost)} left out.", stacklevel=3)
-    likelihoods = [found.likelihoods[i][0] for i in known]
+    likelihoods = [found.likelihoods[i] for i in known]
     priors = [found.priors[i].orientation for i in known]
     tables = [_table(own, prior) for own, prior in zip(likelihoods, priors, strict=True)]
     h0, values, slopes = (jnp.stack(x) for x in zip(*tables, strict=True))
@@ -208,19 +209,24 @@ def ellipticity_likelihoods(
 
 
 @jax.jit
-def _table(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return strain amplitudes, and the logarithms of likelihoods averaged over orientations with their derivatives,
-    (n,) float64 each."""
-    nodes = orientations(likelihood, prior).nodes
-    own = at_orientation(likelihood, nodes.cosi, nodes.psi)
-    weight = nodes.log_weight + log_over_h0(None, jnp.float64(1.0), own.z, own.q)
+def _table(likelihood: PulsarLikelihood, prior: AmplitudePrior) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return strain amplitudes, and the logarithms of likelihoods averaged over orientations, and over errors of the
+    timing solution, with their derivatives, (n,) float64 each."""
+
+    def at_nodes(own: AmplitudeLikelihood, log_weight: jax.Array) -> tuple[AtOrientation, jax.Array]:
+        nodes = orientations(own, prior).nodes
+        return at_orientation(own, nodes.cosi, nodes.psi), nodes.log_weight + log_weight
+
+    each = jax.vmap(at_nodes)(likelihood.harmonics[0], likelihood.log_weight)
+    own, of_nodes = jax.tree.map(lambda x: x.reshape(-1), each)
+    weight = of_nodes + log_over_h0(None, jnp.float64(1.0), own.z, own.q)
     span = range_that_counts(None, own, that_count(weight))
     below = span.low * jnp.square(jnp.linspace(0.0, 1.0, BELOW, endpoint=False))
     beyond = span.high * FARTHEST ** (jnp.arange(1, BEYOND + 1) / BEYOND)
     h0 = jnp.concatenate([below, span.spaced(AROUND), beyond])
 
     def value(h0: jax.Array) -> jax.Array:
-        return logsumexp(nodes.log_weight + averaged_over_phi0(own, h0))
+        return logsumexp(of_nodes + averaged_over_phi0(own, h0))
 
     values, slopes = jax.lax.map(jax.value_and_grad(value), h0, batch_size=AT_ONCE)
     return h0, values, jnp.where(h0 == 0, 0.0, slopes)  # even; Bessel functions have one-sided derivatives in JAX

@@ -14,52 +14,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
 from jfstat.inference.bstat import unit_of_h0
-from jfstat.inference.pulsarsignals import OfHarmonic
-from jfstat.inference.timingmismatch import timing_mismatch
+from jfstat.metrics.mismatch import mismatch
+from jfstat.pulsars.timingerrors import TimingErrors, errors_of, moved_errors, phase_steps, with_room
 from jfstat.searching.knownpulsars import PulsarSearch
-from jfstat.searching.targeted import Stretch, narrowed, row_of, stretches_of, table_of
+from jfstat.searching.targeted import Stretch, alike, narrowed, row_of, stretches_of, table_of
+from jfstat.signal.templates import Doppler
 from jfstat.statistic.likelihood import AmplitudeLikelihood, likelihood_of_each
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What the SFTs say of n pulsars at one harmonic.
-
-    Attributes
-    ----------
-    search : PulsarSearch
-    stretches : list of Stretch
-        Each pulsar with its template, which is that before the first glitch, and the times of its first and last SFT.
-    rows : list of (m,) ndarray
-        Numbers of `row_of` for each.
-    likelihoods : list of pairs
-        The likelihood of each, and the unit of amplitudes without a prior.
-    mismatches : list of float
-        What the errors of each solution cost, see `timing_mismatch`; after a glitch if they cost more there.
-    """
-
-    search: PulsarSearch
-    stretches: list[Stretch]
-    rows: list[np.ndarray]
-    likelihoods: list[OfHarmonic]
-    mismatches: list[float]
-
-    @property
-    def table(self) -> QTable:
-        """The table of `search_pulsars`, with a row for each pulsar."""
-        return table_of(self.stretches, dict(enumerate(self.rows)), self.search)
-
-    def only(self, keys: list[tuple[int, float]]) -> Measured:
-        """Return what there is of given pulsars, in that order."""
-        place = {key: i for i, key in enumerate(map(_key, self.stretches))}
-        order = [place[key] for key in keys]
-        stretches = [replace(self.stretches[i], place=j) for j, i in enumerate(order)]
-        rows, likelihoods = [self.rows[i] for i in order], [self.likelihoods[i] for i in order]
-        return Measured(self.search, stretches, rows, likelihoods, [self.mismatches[i] for i in order])
+DRAWS = 64
+"""Number of solutions, drawn from the errors, over which the loss of rho^2 is averaged."""
+AT_ONCE = 8
+"""Number of templates whose values are computed together."""
 
 
 class OfStretch(NamedTuple):
@@ -68,23 +38,99 @@ class OfStretch(NamedTuple):
     Attributes
     ----------
     stretch : Stretch
-    row : (m,) ndarray
-        Numbers of `row_of`.
-    detectors : tuple of str
-    likelihood : AmplitudeLikelihood
-        Of each of these detectors, (D,).
-    unit : () float64
-        Unit of amplitudes without a prior.
-    mismatch : float
-        From `timing_mismatch`.
+    data : NarrowData
+    errors : TimingErrors or None
+        Of the stretch's template.
+    phase_steps : dict of str to float
+        Changes of the stretch's phase, cycles, by one error of entries of glitches.
     """
 
     stretch: Stretch
+    data: NarrowData
+    errors: TimingErrors | None
+    phase_steps: dict[str, float]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the entries whose errors change the signal."""
+        own = () if self.errors is None else self.errors.names
+        return (*own, *(name for name in self.phase_steps if name not in own))
+
+    def templates(self, names: tuple[str, ...], z: np.ndarray) -> Doppler:
+        """Return a stack of templates for differences of entries in standard errors, (n, d)."""
+        if self.errors is None:
+            return jax.tree.map(lambda x: np.broadcast_to(x, (len(z), *np.shape(x))), self.stretch.point)
+        return _templates(self.errors, jnp.asarray(z[:, [names.index(name) for name in self.errors.names]]))
+
+    def cycles(self, names: tuple[str, ...], z: np.ndarray) -> np.ndarray:
+        """Return the changes of the phase for such differences, (n,), cycles."""
+        return sum((x * z[:, names.index(name)] for name, x in self.phase_steps.items()), np.zeros(len(z)))
+
+
+@dataclass(frozen=True, eq=False)
+class OfPulsar:
+    """What the SFTs say of a pulsar at one harmonic.
+
+    Attributes
+    ----------
+    stretch : Stretch
+        The pulsar's template, which is that before the first glitch, and the times of its first and last SFT.
+    parts : list of OfStretch
+    row : (m,) ndarray
+        Numbers of `row_of`.
+    likelihood : AmplitudeLikelihood
+        At the template of the solution.
+    unit : () float64
+        Unit of amplitudes without a prior.
+    mismatch : float
+        The fraction of rho^2 that is lost by the errors of the solution, on average; 0 without errors.
+    """
+
+    stretch: Stretch
+    parts: list[OfStretch]
     row: np.ndarray
-    detectors: tuple[str, ...]
     likelihood: AmplitudeLikelihood
     unit: jax.Array
     mismatch: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the entries whose errors change the signal."""
+        return tuple(dict.fromkeys(name for x in self.parts for name in x.names))
+
+    def likelihoods(self, names: tuple[str, ...], z: np.ndarray) -> tuple[AmplitudeLikelihood, np.ndarray]:
+        """Return the likelihoods for differences of entries in standard errors, (n, d), and which the data reach, (n,).
+
+        The amplitudes are those of the first part's template.
+        """
+        total, inside = None, np.ones(len(z), bool)
+        for x in self.parts:
+            own, fits = _likelihoods(x.data, x.templates(names, z))
+            own = turned(own, x.stretch.cycles - self.parts[0].stretch.cycles + x.cycles(names, z))
+            total = own if total is None else jax.tree.map(jnp.add, total, own)
+            inside &= np.asarray(fits)
+        assert total is not None
+        return total, inside
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What the SFTs say of pulsars at one harmonic.
+
+    Attributes
+    ----------
+    search : PulsarSearch
+    pulsars : list of OfPulsar
+    """
+
+    search: PulsarSearch
+    pulsars: list[OfPulsar]
+
+    @property
+    def table(self) -> QTable:
+        """The table of `search_pulsars`, with a row for each pulsar."""
+        rows = {i: x.row for i, x in enumerate(self.pulsars)}
+        return table_of([replace(x.stretch, place=i) for i, x in enumerate(self.pulsars)], rows, self.search)
 
 
 def measured(search: PulsarSearch) -> Measured:
@@ -101,20 +147,18 @@ def measured(search: PulsarSearch) -> Measured:
         If some pulsars are left out.
     """
     stretches = stretches_of(search, in_phase=True)
+    harmonic = search.band.harmonic
+    errors = [errors_of(x.pulsar, x.start, x.end, harmonic) for x in stretches]
+    pairs = zip(stretches, errors, strict=True)
+    stretches = alike([x if own is None else replace(x, point=with_room(x.point, own)) for x, own in pairs])
     found = {}
     for x, data in narrowed(stretches, search):
-        lost = timing_mismatch(x.pulsar, data.observation, x.start, x.end, search.band.harmonic)
-        likelihood, unit = _likelihood_and_unit(data)
-        found[x.place] = OfStretch(x, row_of(data, search), data.detectors, likelihood, unit, lost)
-    stars = [[found[x.place] for x in own] for own in _by_pulsar(stretches)]
-    whole = [_together(parts, search) for parts in stars]
-    return Measured(
-        search,
-        [replace(x, place=i) for i, (x, _, _) in enumerate(whole)],
-        [row for _, row, _ in whole],
-        [own for _, _, own in whole],
-        [max(x.mismatch for x in parts) for parts in stars],
-    )
+        own = errors[x.place]
+        if own is not None:
+            own = moved_errors(own, float(search.reftime - x.pulsar.epoch), x.point)
+        steps = phase_steps(x.pulsar, x.start, x.end, harmonic, search.reftime)
+        found[x.place] = OfStretch(x, data, own, steps)
+    return Measured(search, [_together([found[x.place] for x in own], search) for own in _by_pulsar(stretches)])
 
 
 def common(measured: list[Measured]) -> list[Measured]:
@@ -125,15 +169,20 @@ def common(measured: list[Measured]) -> list[Measured]:
     ValueError
         If there are none.
     """
-    keys = [_key(x) for x in measured[-1].stretches]
-    for other in measured[:-1]:
-        present = {_key(x) for x in other.stretches}
-        keys = [key for key in keys if key in present]
+    keys = [_key(x.stretch) for x in measured[-1].pulsars]
+    found = [{_key(x.stretch): x for x in one.pulsars} for one in measured]
+    keys = [key for key in keys if all(key in one for one in found)]
     if not keys:
         raise ValueError(
             "the SFTs hold no pulsar at both harmonics: give SFTs around the rotation frequency and twice it."
         )
-    return [one.only(keys) for one in measured]
+    return [Measured(one.search, [own[key] for key in keys]) for one, own in zip(measured, found, strict=True)]
+
+
+def turned(likelihood: AmplitudeLikelihood, cycles: float | np.ndarray) -> AmplitudeLikelihood:
+    """Return a likelihood, or a stack (n,), for amplitudes of a signal whose phase is behind by some cycles."""
+    factor = jnp.asarray(np.exp(-2j * np.pi * cycles))
+    return likelihood._replace(xa=likelihood.xa * factor, xb=likelihood.xb * factor)
 
 
 def _key(x: Stretch) -> tuple[int, float]:
@@ -151,33 +200,79 @@ def _by_pulsar(stretches: list[Stretch]) -> list[list[Stretch]]:
     return stars
 
 
-def _together(parts: list[OfStretch], search: PulsarSearch) -> tuple[Stretch, np.ndarray, OfHarmonic]:
-    """Return a pulsar's template and times, its numbers for a table, and its likelihood."""
-    first = parts[0]
+def _together(parts: list[OfStretch], search: PulsarSearch) -> OfPulsar:
+    """Return what the parts of a pulsar say together."""
+    first = parts[0].stretch
+    each, units = zip(*(_likelihood_and_unit(x.data) for x in parts), strict=True)
     if len(parts) == 1:
-        return first.stretch, first.row, (_summed(first.likelihood), first.unit)
-    names = search.parts.times.detectors
-    each = jax.tree.map(lambda *x: jnp.sum(jnp.stack(x), axis=0), *(_in_phase(x, first, names) for x in parts))
-    total = _summed(each)
-    row = np.array(jnp.concatenate([total.twoF[None], each.twoF, total.estimate.columns]))
-    present = np.isin(names, [name for x in parts for name in x.detectors])
-    row[1 : 1 + len(names)][~present] = np.nan
-    whole = replace(first.stretch, end=parts[-1].stretch.end, phase_error=max(x.stretch.phase_error for x in parts))
-    unit = jnp.sum(jnp.stack([x.unit**-2 for x in parts])) ** -0.5
-    return whole, row, (total, unit)
+        total, row, whole = each[0], row_of(parts[0].data, search), first
+    else:
+        names = search.parts.times.detectors
+        turns = [turned(own, x.stretch.cycles - first.cycles) for own, x in zip(each, parts, strict=True)]
+        placed = [_placed(own, x.data.detectors, names) for own, x in zip(turns, parts, strict=True)]
+        total = jax.tree.map(lambda *x: jnp.sum(jnp.stack(x), axis=0), *placed)
+        sums = _summed(total)
+        row = np.array(jnp.concatenate([sums.twoF[None], total.twoF, sums.estimate.columns]))
+        present = np.isin(names, [name for x in parts for name in x.data.detectors])
+        row[1 : 1 + len(names)][~present] = np.nan
+        error = max(x.stretch.phase_error for x in parts)
+        whole = replace(first, end=parts[-1].stretch.end, phase_error=error)
+    unit = jnp.sum(jnp.stack([x**-2 for x in units])) ** -0.5
+    return OfPulsar(whole, parts, row, _summed(total), unit, _timing_mismatch(parts, each))
 
 
-def _in_phase(part: OfStretch, first: OfStretch, names: tuple[str, ...]) -> AmplitudeLikelihood:
-    """Return a part's likelihood for amplitudes of the first part's template, of all detectors, (D,)."""
-    angle = -2 * np.pi * (part.stretch.cycles - first.stretch.cycles)
-    own = part.likelihood
-    turned = own._replace(xa=own.xa * np.exp(1j * angle), xb=own.xb * np.exp(1j * angle))
-    places = np.array([names.index(name) for name in part.detectors])
-    return jax.tree.map(lambda x: jnp.zeros(len(names), x.dtype).at[places].set(x), turned)
+def _placed(likelihood: AmplitudeLikelihood, own: tuple[str, ...], names: tuple[str, ...]) -> AmplitudeLikelihood:
+    """Return the likelihood of all detectors, (D,), given that of some."""
+    places = np.array([names.index(name) for name in own])
+    return jax.tree.map(lambda x: jnp.zeros(len(names), x.dtype).at[places].set(x), likelihood)
+
+
+def _timing_mismatch(parts: list[OfStretch], each: tuple[AmplitudeLikelihood, ...]) -> float:
+    """Return the fraction of rho^2 that is lost by the errors of the solution, averaged over them.
+
+    It is lost within the parts, and between them where the phase at a glitch has an error.
+    """
+    names = tuple(dict.fromkeys(name for x in parts for name in x.names))
+    if not names:
+        return 0.0
+    z = np.random.default_rng(0).normal(size=(DRAWS, len(names)))
+    share = np.array([float(jnp.sum(own.fisher.A + own.fisher.B)) for own in each])
+    share /= np.sum(share)
+    lost = sum(
+        part
+        * (
+            0.0
+            if x.errors is None
+            else float(_mean_mismatch(x.data.observation, x.templates(names, z), x.stretch.point))
+        )
+        for part, x in zip(share, parts, strict=True)
+    )
+    together = sum(part * np.exp(2j * np.pi * x.cycles(names, z)) for part, x in zip(share, parts, strict=True))
+    return float(1 - (1 - lost) * np.mean(np.abs(together) ** 2))
 
 
 def _summed(likelihood: AmplitudeLikelihood) -> AmplitudeLikelihood:
     return jax.tree.map(jnp.sum, likelihood)
+
+
+@jax.jit
+def _templates(errors: TimingErrors, z: jax.Array) -> Doppler:
+    return jax.vmap(errors.point)(z * errors.errors)
+
+
+@jax.jit
+def _mean_mismatch(observation: Observation, points: Doppler, centre: Doppler) -> jax.Array:
+    return jnp.mean(jax.lax.map(lambda point: mismatch(observation, point, centre), points, batch_size=16))
+
+
+@jax.jit
+def _likelihoods(data: NarrowData, points: Doppler) -> tuple[AmplitudeLikelihood, jax.Array]:
+    """Return the likelihoods at templates, (n,), and which of these the data reach, (n,) bool."""
+
+    def one(point: Doppler) -> tuple[AmplitudeLikelihood, jax.Array]:
+        return _summed(likelihood_of_each(data, point)), data.fits(point)
+
+    return jax.lax.map(one, points, batch_size=AT_ONCE)
 
 
 @jax.jit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,23 +19,20 @@ from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.dualharmonic import DualHarmonicPrior
 from jfstat.inference.dualposterior import DualHarmonicPosterior
 from jfstat.inference.neutronstars import ellipticity, spin_down_limit
+from jfstat.inference.overtiming import pulsar_likelihood
 from jfstat.inference.pulsarlikelihoods import common, measured
-from jfstat.inference.pulsarsignals import SIGNALS, PulsarSignal
+from jfstat.inference.pulsarsignals import SIGNALS, PulsarLikelihood, PulsarSignal, posterior_of
 from jfstat.public import host
 from jfstat.pulsars.pulsar import Pulsar
 from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
+from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.constants import ASTRONOMICAL_UNIT, PARSEC, SPEED_OF_LIGHT
-from jfstat.statistic.likelihood import AmplitudeLikelihood
 from jfstat.validation import FrequencyLike, probability, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
-
-
-MOST_MISMATCH = 0.05
-"""Mean loss of rho^2 by errors of a timing solution above which there is a warning: 2.5 % of h0."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -51,14 +47,14 @@ class PulsarPosteriors(Displayed):
         Posteriors with their samples, in the order of the rows.
     priors : tuple of AmplitudePrior or DualHarmonicPrior
         Their priors.
-    likelihoods : tuple of tuples of AmplitudeLikelihood
+    likelihoods : tuple of PulsarLikelihood
         What the data say of each row's signal, at one harmonic or at two: see `ellipticity_likelihoods`.
     """
 
     table: QTable
     posteriors: tuple[AmplitudePosterior, ...] | tuple[DualHarmonicPosterior, ...]
     priors: tuple[AmplitudePrior, ...] | tuple[DualHarmonicPrior, ...]
-    likelihoods: tuple[tuple[AmplitudeLikelihood, ...], ...]
+    likelihoods: tuple[PulsarLikelihood, ...]
 
     def _facts(self) -> Facts:
         names = ", ".join(str(row["name"]) for row in self.table[:6]) + (", ..." if len(self.table) > 6 else "")
@@ -80,9 +76,11 @@ def pulsar_posteriors(
     """Compute the posteriors of the amplitudes of known pulsars' signals, and limits of their ellipticities.
 
     Each SFT is reduced to what it holds of each signal, as by `search_pulsars`, and the posterior of each pulsar is
-    computed as by `amplitude_posterior`, whose documentation gives the sources. The phase is taken as known: it is
-    that of the timing solution at twice the rotation frequency. With a `DualHarmonicPrior` the signal is that at the
-    rotation frequency and at twice it, as for `dual_harmonic_posterior`.
+    computed as by `amplitude_posterior`, whose documentation gives the sources. The phase is that of the timing
+    solution at twice the rotation frequency. Errors in the .par file, as read by `timing_errors`, are integrated over
+    where they matter: that is where they lose on average more than a hundredth of the logarithm of the likelihood. With
+    a `DualHarmonicPrior` the signal is that at the rotation frequency and at twice it, as for
+    `dual_harmonic_posterior`.
 
     Parameters
     ----------
@@ -90,7 +88,8 @@ def pulsar_posteriors(
         Files are read in parts as needed; `find_sfts` selects SFTs in files.
     pulsars : Pulsar or several
         Pulsars from `read_par` and `read_pulsars`. SFTs before and after a glitch are added up, with the phase that the
-        solution has in each: its ``GLPH`` counts. SFTs that may hold the glitch itself are left out.
+        solution has in each: its ``GLPH`` counts, and an error of it is integrated over; one of half a cycle leaves the
+        phase free. SFTs that may hold the glitch itself are left out.
     prior : AmplitudePrior, DualHarmonicPrior, or mapping of names of pulsars to either, optional
         Its kind chooses between signals at one and at two harmonics. By default one harmonic, isotropic orientations
         and a flat distribution of h0 without end; pulsars that a mapping does not name have amplitudes flat without
@@ -104,8 +103,9 @@ def pulsar_posteriors(
     -------
     PulsarPosteriors
         Its table has the columns of `search_pulsars`, for twice the rotation frequency and one row for each pulsar,
-        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, what the
-        errors of the .par file cost; ``log_bstat``;
+        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, the
+        fraction of rho^2 that the errors of the .par file lose on average at the template of the file, where 2F and its
+        amplitudes are those of the file; ``log_bstat``;
         ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc), from the solution's ``PX`` or, in catalogues,
         ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the spin-down limit, of the spin-down without the part that
         proper motion feigns (Shklovskii 1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``,
@@ -128,8 +128,9 @@ def pulsar_posteriors(
     Warns
     -----
     UserWarning
-        If the SFTs' band does not hold the signals of some pulsars, which are left out, or errors of timing solutions
-        lose more than 5 % of rho^2 on average.
+        If the SFTs' band does not hold the signals of some pulsars, which are left out, or the errors of a timing
+        solution cannot be integrated over: because templates are out of reach, so that the solution is taken as exact,
+        or because a loud signal measures it far better than they do, so that few draws count.
 
     Notes
     -----
@@ -147,20 +148,20 @@ def pulsar_posteriors(
     searches = [replace(search, band=band) for band in bands]
     warn_of_ephemerides(known, ephemeris)
     found = common([measured(search) for search in searches])
-    used, posteriors = [], []
-    for place, x in enumerate(found[-1].stretches):
-        key = jax.random.fold_in(jax.random.key(0), place)
-        used.append(priors.get(x.pulsar.name) or signal.prior())
-        own = signal.posterior([one.likelihoods[place] for one in found], used[-1], key)
-        posteriors.append(jax.tree.map(np.asarray, own))
+    used, posteriors, likelihoods = [], [], []
+    with progress_bar(len(found[-1].pulsars), progress, "posteriors", "pulsars") as advance:
+        for place, pulsar in enumerate(found[-1].pulsars):
+            key = jax.random.fold_in(jax.random.key(0), place)
+            used.append(priors.get(pulsar.stretch.pulsar.name) or signal.prior())
+            likelihoods.append(pulsar_likelihood([one.pulsars[place] for one in found]))
+            posteriors.append(jax.tree.map(np.asarray, posterior_of(signal, likelihoods[-1], used[-1], key)))
+            advance(1)
     table: Any = found[-1].table
-    table["timing_mismatch"] = found[-1].mismatches
-    _warn_of_errors(table)
+    table["timing_mismatch"] = [x.mismatch for x in found[-1].pulsars]
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
-    signal.add_columns(table, posteriors, [np.array([row[0] for row in one.rows]) for one in found], level)
-    _add_ellipticities(table, [x.pulsar for x in found[-1].stretches])
+    signal.add_columns(table, posteriors, [np.array([x.row[0] for x in one.pulsars]) for one in found], level)
+    _add_ellipticities(table, [x.stretch.pulsar for x in found[-1].pulsars])
     table.meta["credibility"] = level
-    likelihoods = zip(*([own for own, _ in one.likelihoods] for one in found), strict=True)
     return PulsarPosteriors(table, tuple(posteriors), tuple(used), tuple(likelihoods))
 
 
@@ -181,18 +182,6 @@ def _signal_and_priors(prior: object, known: list[Pulsar]) -> tuple[PulsarSignal
     if len(used) > 1:
         raise ValueError("prior has priors of one harmonic and of two: compute these pulsars in calls of their own.")
     return SIGNALS[used.pop() if used else AmplitudePrior], dict(prior)
-
-
-def _warn_of_errors(table: Any) -> None:
-    """Warn of pulsars whose timing solutions have errors that lose much of a signal."""
-    lost = {str(row["name"]): float(row["timing_mismatch"]) for row in table if row["timing_mismatch"] > MOST_MISMATCH}
-    if lost:
-        names = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in list(lost.items())[:6])
-        warnings.warn(
-            f"the errors of timing solutions lose rho^2 on average: {names}. The solutions are taken as exact here; "
-            "jfstat.model with jfstat.timing_errors integrates over their errors.",
-            stacklevel=3,
-        )
 
 
 def _add_ellipticities(table: Any, pulsars: Sequence[Pulsar]) -> None:

@@ -16,10 +16,11 @@ from jfstat import kinds
 from jfstat.display import Displayed, Facts, is_known
 from jfstat.public import host
 from jfstat.pulsars.entries import Entries, to_decimal, to_float
+from jfstat.pulsars.glitch import taylor_shifted
 from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar, pulsar_of
-from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, spin_order
+from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, spin_name, spin_order
 from jfstat.signal.templates import Doppler
-from jfstat.signal.times import TimeLike
+from jfstat.signal.times import GPSTime, TimeLike
 from jfstat.signal.values import all_parameters, replaced, value, values, with_fields
 
 UNITS = {
@@ -183,6 +184,56 @@ def errors_of(pulsar: Pulsar, start: TimeLike | None, end: TimeLike | None, harm
     steps = np.array([[own.get(name, 0.0) for name in coordinates] for own in found.values()])
     errors = np.array([entries.errors[name] for name in found])
     return TimingErrors(centre, jnp.asarray(errors), jnp.asarray(steps), tuple(found), coordinates)
+
+
+def with_room(point: Doppler, errors: TimingErrors) -> Doppler:
+    """Return a template with as many derivatives of the frequency as errors change, and a proper motion if they do."""
+    n = max(len(point.fkdot), len(errors.centre.fkdot))
+    motion = point.motion
+    if motion is None and errors.centre.motion is not None:
+        motion = np.zeros(len(MOTION_FIELDS))
+    return with_fields(point, fkdot=np.pad(point.fkdot, (0, n - len(point.fkdot))), motion=motion)
+
+
+def moved_errors(errors: TimingErrors, since: float, centre: Doppler) -> TimingErrors:
+    """Return errors as changes of a template's parameters at another reference time, `since` seconds later.
+
+    Parameters
+    ----------
+    errors : TimingErrors
+    since : float
+    centre : Doppler
+        The template at that time, `with_room`.
+    """
+    n = len(centre.fkdot)
+    names = [*(spin_name(k) for k in range(n)), *SKY, *(() if centre.motion is None else MOTION_FIELDS)]
+    names += [name for name in errors.coordinates if name not in names]
+    before = np.zeros((len(errors.names), len(names)))
+    before[:, [names.index(name) for name in errors.coordinates]] = errors.steps
+    steps = before.copy()
+    steps[:, :n] = np.stack([taylor_shifted(x, since, n) for x in before[:, :n]])
+    if centre.motion is not None:
+        along = (1 / np.cos(float(centre.delta)), 1.0)
+        for name, rate, scale in zip(SKY, MOTION_FIELDS, along, strict=True):
+            steps[:, names.index(name)] += since * scale * before[:, names.index(rate)]
+    known = jax.tree.map(jnp.asarray, centre)
+    return TimingErrors(known, errors.errors, jnp.asarray(steps), errors.names, tuple(names))
+
+
+def phase_steps(pulsar: Pulsar, start: TimeLike, end: TimeLike, harmonic: float, at: GPSTime) -> dict[str, float]:
+    """Return changes of the phase that glitches add, cycles, by one error of each entry that changes it.
+
+    The phase is that of `Pulsar.glitch_cycles`, times `harmonic`.
+    """
+    if pulsar.entries is None:
+        return {}
+
+    def phase(entries: Entries) -> dict[str, float]:
+        return {"cycles": harmonic * pulsar_of(entries, pulsar.name).glitch_cycles(start, end, at)}
+
+    known = phase(pulsar.entries)
+    found = {name: _steps(name, pulsar.entries, phase, known) for name in pulsar.entries.errors}
+    return {name: own["cycles"] for name, own in found.items() if own}
 
 
 def _coordinates(point: Doppler) -> dict[str, float]:

@@ -116,7 +116,7 @@ def stretches_of(search: PulsarSearch, *, in_phase: bool = False) -> list[Stretc
         if len(lost) == len(known):
             raise ValueError(f"{text}: give other data.")
         warnings.warn(f"{text}: left out.", stacklevel=4)
-    return _inside(_alike([x for own in by_pulsar for x in own]), search.parts)
+    return _inside(alike([x for own in by_pulsar for x in own]), search.parts)
 
 
 def narrowed(stretches: list[Stretch], search: PulsarSearch) -> Iterator[tuple[Stretch, NarrowData]]:
@@ -178,7 +178,7 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch, in_phase: bool) -> list[Str
     return found
 
 
-def _alike(stretches: list[Stretch]) -> list[Stretch]:
+def alike(stretches: list[Stretch]) -> list[Stretch]:
     """Return stretches whose templates are padded to equally many spins, so that they share compiled programs."""
     n = max(2, *(len(x.point.fkdot) for x in stretches))
     moving = any(x.point.motion is not None for x in stretches)

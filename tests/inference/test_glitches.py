@@ -115,6 +115,18 @@ def test_another_step_of_the_phase_loses_the_signal(found, sfts, tmp_path):
 
 
 @pytest.mark.ci
+def test_an_error_of_the_step_frees_the_phase(found, sfts, tmp_path):
+    wrong = pulsar_of(tmp_path, GLPH=f"{STEPS['GLPH'] + 0.25} 1 0.5")
+    free = jfstat.pulsar_posteriors(sfts, wrong, sqrt_sx=NOISE, progress=False)
+    row, known = free.table[0], found.table[0]
+    assert float(row["twoF"]) < 0.5 * float(known["twoF"])  # at the template of the file
+    assert float(row["timing_mismatch"]) == pytest.approx(0.5, abs=0.1)  # of parts of equal length
+    assert float(row["h0_limit"]) == pytest.approx(float(known["h0_limit"]), rel=0.05)
+    # a phase of which two parts in 2 pi are right, at half the standard error from the file's
+    assert float(known["log_bstat"]) - 6 < float(row["log_bstat"]) < float(known["log_bstat"])
+
+
+@pytest.mark.ci
 def test_both_harmonics_add_up_in_phase(pulsar):
     truth = jfstat.DualHarmonicAmplitude(c21=4e-25, c22=1.5e-25, cosi=0.3, psi=0.2, phi21=1.0, phi22=2.0)
     sfts = simulated(pulsar, {k: truth.at_harmonic(k) for k in (1, 2)}, F0 - 1.3, 2 * F0 + 1.3)

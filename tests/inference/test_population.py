@@ -8,12 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from astropy.table import QTable
+from jax.scipy.special import logsumexp
 from likelihoods import fisher_matrices, likelihoods, one
 
 import jfstat
 from jfstat.inference.bstat import log_bstat_of
 from jfstat.inference.population import EllipticityLikelihoods, _table
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
+from jfstat.inference.pulsarsignals import PulsarLikelihood
 
 DISTRIBUTIONS = {
     "exponential": jfstat.Exponential,
@@ -24,6 +26,12 @@ DISTRIBUTIONS = {
 }
 
 
+def exact(*harmonics):
+    """The likelihood of a signal whose phase is known, of one harmonic or two."""
+    stacks = tuple(jax.tree.map(lambda x: jnp.asarray(x)[None], own) for own in harmonics)
+    return PulsarLikelihood(stacks, (jnp.float64(1.0),) * len(harmonics), jnp.zeros(1))
+
+
 def posteriors(own, names=None):
     """What pulsar_posteriors returns, for stars of whose h0 one is an ellipticity of 1e-7."""
     n = len(own)
@@ -31,7 +39,7 @@ def posteriors(own, names=None):
     kpc = 1e-7 / float(jfstat.ellipticity(1.0, freq, 1.0))
     table = QTable({"name": names or [f"J{i}" for i in range(n)]})
     table["freq"], table["distance"] = np.full(n, freq) * u.Hz, np.full(n, kpc) * u.kpc
-    return PulsarPosteriors(table, (None,) * n, (jfstat.AmplitudePrior(),) * n, tuple((x,) for x in own))
+    return PulsarPosteriors(table, (None,) * n, (jfstat.AmplitudePrior(),) * n, tuple(map(exact, own)))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +91,7 @@ def test_the_mean_of_a_population_is_found():
         fisher_matrices(rng, 10 ** rng.uniform(0, 1, shape)), jfstat.Amplitude(h0.reshape(-1), *angles), rng
     )
 
-    found = jax.jit(lambda x: jax.lax.map(lambda y: _table(y, jfstat.AmplitudePrior()), x))(stack)
+    found = jax.jit(lambda x: jax.lax.map(lambda y: _table(exact(y), jfstat.AmplitudePrior()), x))(stack)
     tables = [x.reshape(n, each, -1) for x in found]
 
     def log_posterior(tables):
@@ -115,12 +123,24 @@ def test_known_orientations_hold(stars):
     assert float(found) == pytest.approx(float(log_bstat_of(stars[2], prior, jnp.float64(1.0))), abs=3e-3)
 
 
+def test_likelihoods_are_averaged_over_timing_errors(stars):
+    stack = jax.tree.map(lambda *x: jnp.stack(x), *stars[:3])
+    log_weight = jnp.log(jnp.asarray([0.2, 0.3, 0.9]))
+    own = posteriors(stars[:1])
+    averaged = PulsarLikelihood((stack,), (jnp.float64(1.0),), log_weight)
+    other = PulsarPosteriors(own.table, (None,), own.priors, (averaged,))
+    found = jfstat.ellipticity_likelihoods(other).log_likelihood(jfstat.HalfNormal(5e-7))
+    prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(5.0))
+    terms = jnp.stack([jax.jit(log_bstat_of)(x, prior, jnp.float64(1.0)) for x in stars[:3]])
+    assert float(found) == pytest.approx(float(logsumexp(log_weight + terms)), abs=3e-3)
+
+
 def test_mistakes_are_said(stars):
     found = posteriors(stars[:2], ["J1", "J1"])
     with pytest.raises(ValueError, match="J1 has several rows: give each pulsar once"):
         jfstat.ellipticity_likelihoods(found)
     with pytest.raises(ValueError, match="of signals with two harmonics"):
-        jfstat.ellipticity_likelihoods(PulsarPosteriors(found.table, (), (), ((stars[0], stars[1]),)))
+        jfstat.ellipticity_likelihoods(PulsarPosteriors(found.table, (), (), (exact(stars[0], stars[1]),)))
     found = posteriors(stars[:2])
     found.table["distance"][0] = np.nan * u.kpc
     with pytest.warns(UserWarning, match="without a distance there is no ellipticity: J0 left out"):

@@ -1,0 +1,106 @@
+"""Draw timing solutions from their posterior, for integrals over the errors of a .par file.
+
+Solutions are drawn from the errors first. Where a signal is loud it measures some of them far better, and few draws
+would count: then further ones are drawn from normal distributions that are fitted to those before (adaptive multiple
+importance sampling, Cornuet, Marin, Mira & Robert 2012, Scand. J. Stat. 39, 798). All draws count, each with the prior
+density over the mean of the densities from which they were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+DRAWS = 512
+"""Number of draws from each distribution."""
+MOST_ROUNDS = 12
+"""Largest number of distributions."""
+ENOUGH = 500.0
+"""Effective number of draws at which no further distribution is needed."""
+KEPT = 48
+"""Number of equally probable draws of the result."""
+FIT_FROM = 30, 4
+"""Least effective number of draws from which a distribution is fitted: of any number of errors, and for each error."""
+WIDENED = 1.2
+"""Widths of a fitted distribution over those of the draws."""
+
+
+class TimingDraws(NamedTuple):
+    """Draws from the posterior of a timing solution.
+
+    Attributes
+    ----------
+    z : (J, d) float64
+        Equally probable draws: differences of the entries from their values, in standard errors.
+    log_weight : (J,) float64
+        Logarithms of weights with which a sum over the draws is a mean over the errors, of a likelihood too.
+    effective : float
+        Effective number of draws, of which these are taken.
+    """
+
+    z: np.ndarray
+    log_weight: np.ndarray
+    effective: float
+
+
+def timing_draws(log_likelihood: Callable[[np.ndarray], np.ndarray], n_errors: int) -> TimingDraws:
+    """Draw from the posterior of a timing solution, given the likelihood at draws in standard errors, (DRAWS, d).
+
+    The likelihood may be another one, like that for which the weights are needed.
+    """
+    random = np.random.default_rng(0)
+    sources: list[_Normal] = [_Normal(np.zeros(n_errors), np.eye(n_errors))]
+    z, log_value = np.zeros((0, n_errors)), np.zeros(0)
+    for _ in range(MOST_ROUNDS):
+        drawn = sources[-1].drawn(random, DRAWS)
+        z, log_value = np.concatenate([z, drawn]), np.concatenate([log_value, log_likelihood(drawn)])
+        densities = np.stack([source.log_density(z) for source in sources])
+        log_weight = log_value + densities[0] - _log_mean(densities, axis=0)
+        effective = _effective(log_weight)
+        if effective >= ENOUGH:
+            break
+        sources.append(_fitted(z, log_weight, FIT_FROM[0] + FIT_FROM[1] * n_errors))
+    # in the order of the likelihood, on which an amplitude depends most: few draws then stand for all
+    order = np.argsort(log_value)
+    below = np.cumsum(np.exp(log_weight[order] - np.max(log_weight)))
+    taken = order[np.searchsorted(below, (np.arange(KEPT) + random.uniform()) / KEPT * below[-1])]
+    return TimingDraws(z[taken], _log_mean(log_weight) - log_value[taken] - np.log(KEPT), effective)
+
+
+class _Normal(NamedTuple):
+    """A normal distribution of d numbers, with the Cholesky factor of its covariance."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+
+    def drawn(self, random: np.random.Generator, n: int) -> np.ndarray:
+        return self.mean + random.normal(size=(n, len(self.mean))) @ self.factor.T
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the logarithm of the density up to a constant that all have in common, (n,)."""
+        off = np.linalg.solve(self.factor, (z - self.mean).T)
+        return -0.5 * np.sum(off * off, axis=0) - np.sum(np.log(np.diag(self.factor)))
+
+
+def _log_mean(x: np.ndarray, axis: int | None = None) -> np.ndarray:
+    top = np.max(x, axis=axis, keepdims=True)
+    return np.squeeze(top, axis) + np.log(np.mean(np.exp(x - top), axis=axis))
+
+
+def _effective(log_weight: np.ndarray) -> float:
+    weight = np.exp(log_weight - np.max(log_weight))
+    return float(np.sum(weight) ** 2 / np.sum(weight**2))
+
+
+def _fitted(z: np.ndarray, log_weight: np.ndarray, least: float) -> _Normal:
+    """Return a normal distribution like that of the draws, with their weights to a power at which enough count."""
+    power = 1.0
+    while _effective(power * log_weight) < least:
+        power *= 0.7
+    weight = np.exp(power * (log_weight - np.max(log_weight)))
+    weight /= np.sum(weight)
+    mean = weight @ z
+    off = z - mean
+    return _Normal(mean, WIDENED * np.linalg.cholesky((off * weight[:, None]).T @ off))
