@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from jfstat.inference.dualposterior import DualHarmonicPosterior, dual_harmonic_posterior
     from jfstat.inference.model import Model, model
     from jfstat.inference.neutronstars import ellipticity, spin_down_limit
+    from jfstat.inference.polarisations import log_polarisation_bstat, polarisation_table
     from jfstat.inference.population import EllipticityLikelihoods, ellipticity_likelihoods
     from jfstat.inference.pulsarposteriors import PulsarPosteriors, pulsar_posteriors
     from jfstat.io.candidates import read_candidates, write_candidates
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from jfstat.statistic.linerobust import LinePrior
     from jfstat.statistic.noiseenergy import NoiseEnergy, noise_energy
     from jfstat.statistic.null import NullDistribution
+    from jfstat.statistic.polarisations import PolarisationFstat, polarisation_fstat
     from jfstat.statistic.semicoherent import (
         SemicoherentAmplitude,
         SemicoherentFstat,
@@ -190,6 +192,7 @@ __all__ = [
     "Orbit",
     "PathPosterior",
     "PhaseModel",
+    "PolarisationFstat",
     "Population",
     "PosteriorDensity",
     "Pulsar",
@@ -250,6 +253,7 @@ __all__ = [
     "log_bstat",
     "log_likelihood",
     "log_likelihood_by_segment",
+    "log_polarisation_bstat",
     "log_posterior",
     "mean_twoF",
     "merge",
@@ -264,6 +268,8 @@ __all__ = [
     "noise_like",
     "observation",
     "plan_search",
+    "polarisation_fstat",
+    "polarisation_table",
     "predict_twoF",
     "prepare",
     "psd",
@@ -377,6 +383,7 @@ _HOMES = {
     "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
     "PhaseModel": "jfstat.signal.phasemodel",
+    "PolarisationFstat": "jfstat.statistic.polarisations",
     "Population": "jfstat.limits.population",
     "PosteriorDensity": "jfstat.inference.density",
     "Pulsar": "jfstat.pulsars.pulsar",
@@ -437,6 +444,7 @@ _HOMES = {
     "log_bstat": "jfstat.inference.bstat",
     "log_likelihood": "jfstat.statistic.likelihood",
     "log_likelihood_by_segment": "jfstat.tracking.emission",
+    "log_polarisation_bstat": "jfstat.inference.polarisations",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
     "merge": "jfstat.searching.session.units",
@@ -451,6 +459,8 @@ _HOMES = {
     "noise_like": "jfstat.data.addsignal",
     "observation": "jfstat.data.observation",
     "plan_search": "jfstat.searching.plan",
+    "polarisation_fstat": "jfstat.statistic.polarisations",
+    "polarisation_table": "jfstat.inference.polarisations",
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",
