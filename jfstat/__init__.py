@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from jfstat.followup.windowfile import write_transient_maps
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
+    from jfstat.geometry.polarisations import antenna_patterns
     from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
     from jfstat.inference.amplitudeprior import AmplitudePrior
     from jfstat.inference.bilby import to_bilby
@@ -218,6 +219,7 @@ __all__ = [
     "ViterbiPath",
     "add_signal",
     "amplitude_posterior",
+    "antenna_patterns",
     "atom_sizes",
     "atoms",
     "bank_from_table",
@@ -409,6 +411,7 @@ _HOMES = {
     "ViterbiPath": "jfstat.tracking.viterbi",
     "add_signal": "jfstat.data.addsignal",
     "amplitude_posterior": "jfstat.inference.amplitudeposterior",
+    "antenna_patterns": "jfstat.geometry.polarisations",
     "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
     "bank_from_table": "jfstat.candidates.tables",

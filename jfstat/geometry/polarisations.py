@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jfstat import kinds
+from jfstat.geometry.antenna import harmonics_of
+from jfstat.geometry.detectors import DetectorLike, get_detectors
+from jfstat.geometry.rotation import sidereal_time
 from jfstat.maths.vectors import unit_vector
+from jfstat.public import host
+from jfstat.signal.templates import Doppler, template_of_any
+from jfstat.validation import float64_of, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 POLARISATIONS = {"tensor": ("plus", "cross"), "vector": ("x", "y"), "scalar": ("breathing",)}
 """Polarisations of each spin. A scalar's longitudinal one is the breathing one times -1 for detectors that are short
 against the wave."""
+
+
+def polarisations_of(hypothesis: str) -> tuple[str, ...]:
+    """Return the polarisations of a hypothesis, such as "vector" or "scalar-tensor", in the order of `POLARISATIONS`.
+
+    Raises
+    ------
+    ValueError
+        If it names anything else.
+    """
+    spins = hypothesis.split("-")
+    if len(set(spins)) < len(spins) or not set(spins) <= set(POLARISATIONS):
+        raise ValueError(
+            f"hypothesis must be 'tensor', 'vector' or 'scalar', or some of them joined as in 'scalar-tensor', not "
+            f"{shown(hypothesis)}."
+        )
+    return tuple(name for spin, own in POLARISATIONS.items() if spin in spins for name in own)
+
+
+def hypothesis_kind(x: Any, name: str) -> None:
+    """Require the name of a hypothesis; see `jfstat.kinds`."""
+    if not isinstance(x, str):
+        raise TypeError(f"{name} must be a string such as 'vector', not {shown(x)}.")
+    polarisations_of(x)
 
 
 def wave_tensors(alpha: jax.Array, delta: jax.Array, polarisations: tuple[str, ...]) -> jax.Array:
@@ -76,3 +114,56 @@ def harmonics_of_tensors(response: jax.Array, waves: jax.Array) -> jax.Array:
         ],
         axis=-1,
     )
+
+
+@host(detectors=kinds.detectors, point=template_of_any, hypothesis=hypothesis_kind)
+def antenna_patterns(
+    detectors: DetectorLike | Sequence[DetectorLike],
+    point: Doppler,
+    times: ArrayLike,
+    hypothesis: str = "tensor",
+) -> np.ndarray:
+    """Compute the antenna patterns of detectors for waves from a sky position, in each polarisation.
+
+    Each polarisation p adds the strain F_p h_p to what a detector measures. The patterns F_p are those at psi = 0, with
+    the signs and norms of LALSuite (XLALComputeDetAMResponseExtraModes; Nishizawa et al. 2009, Phys. Rev. D 79,
+    082002). For a polarisation angle psi the waves' axes turn: x and y by psi, plus and cross by 2 psi. A longitudinal
+    wave has the pattern of a breathing one times -1, for detectors that are short against the wave.
+
+    Parameters
+    ----------
+    detectors : str, Detector or sequence of them
+    point : Doppler or Row
+        One template, of which only the sky position matters.
+    times : (n,) array_like
+        GPS times, s.
+    hypothesis : str
+        "tensor" (plus and cross), "vector" (x and y) or "scalar" (breathing), or some of them joined, such as
+        "scalar-vector-tensor"; polarisations are always in this order: plus, cross, x, y, breathing.
+
+    Returns
+    -------
+    (D, m, n) float64 ndarray
+        For D detectors and m polarisations.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind.
+    ValueError
+        If a detector or hypothesis is not known, or times are no finite numbers.
+
+    Examples
+    --------
+    >>> jfstat.antenna_patterns(["H1", "L1"], point, [start, start + 3600, start + 7200], "vector").shape
+    (2, 2, 3)
+    """
+    if np.ndim(point.alpha):
+        raise ValueError("point is a stack, but one template is wanted: call antenna_patterns for each.")
+    gps = float64_of(times, "times", "s")
+    if gps.ndim != 1 or not np.all(np.isfinite(gps)):
+        raise ValueError(f"times must be a row of finite GPS times in s, not {shown(times)}.")
+    response = np.stack([site.response for site in get_detectors(detectors)])
+    waves = wave_tensors(point.alpha, point.delta, polarisations_of(hypothesis))
+    sidereal = np.stack(harmonics_of(np, sidereal_time(0, gps)))
+    return np.asarray(harmonics_of_tensors(jnp.asarray(response), waves)) @ sidereal

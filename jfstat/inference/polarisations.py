@@ -16,7 +16,7 @@ from jfstat.candidates.tables import in_units, point_in
 from jfstat.data.checks import check_signal
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.geometry.polarisations import POLARISATIONS
+from jfstat.geometry.polarisations import POLARISATIONS, hypothesis_kind, polarisations_of
 from jfstat.inference.amplitudeprior import check_strain_prior, is_distribution
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Uniform
 from jfstat.public import host, public
@@ -24,9 +24,7 @@ from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import columns, varied_parameters
 from jfstat.statistic.polarisations import (
     PolarisationLikelihood,
-    hypothesis_kind,
     polarisation_fstat_from,
-    polarisations_of,
     total_polarisation_likelihood,
 )
 from jfstat.validation import NumberLike, as_float64, require, shown

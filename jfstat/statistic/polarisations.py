@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,38 +16,13 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.protocol import Data
 from jfstat.display import Displayed
-from jfstat.geometry.polarisations import POLARISATIONS, harmonics_of_tensors, wave_tensors
+from jfstat.geometry.polarisations import harmonics_of_tensors, hypothesis_kind, polarisations_of, wave_tensors
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
 from jfstat.statistic.combine import MAX_CONDITION
 from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.likelihood import reference_factor
 from jfstat.statistic.total import AT_ONCE
-from jfstat.validation import shown
-
-
-def polarisations_of(hypothesis: str) -> tuple[str, ...]:
-    """Return the polarisations of a hypothesis, such as "vector" or "scalar-tensor", in the order of `POLARISATIONS`.
-
-    Raises
-    ------
-    ValueError
-        If it names anything else.
-    """
-    spins = hypothesis.split("-")
-    if len(set(spins)) < len(spins) or not set(spins) <= set(POLARISATIONS):
-        raise ValueError(
-            f"hypothesis must be 'tensor', 'vector' or 'scalar', or some of them joined as in 'scalar-tensor', not "
-            f"{shown(hypothesis)}."
-        )
-    return tuple(name for spin, own in POLARISATIONS.items() if spin in spins for name in own)
-
-
-def hypothesis_kind(x: Any, name: str) -> None:
-    """Require the name of a hypothesis; see `jfstat.kinds`."""
-    if not isinstance(x, str):
-        raise TypeError(f"{name} must be a string such as 'vector', not {shown(x)}.")
-    polarisations_of(x)
 
 
 class PolarisationLikelihood(NamedTuple):

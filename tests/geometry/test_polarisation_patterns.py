@@ -5,6 +5,7 @@ import numpy as np
 import polarised
 import pytest
 
+import jfstat
 from jfstat.geometry.antenna import harmonics, pattern_coefficients
 from jfstat.geometry.detectors import get_detectors
 from jfstat.geometry.polarisations import POLARISATIONS, harmonics_of_tensors, wave_tensors
@@ -68,5 +69,23 @@ def test_lalsuite_has_the_same_patterns_and_signs():
             plus, cross, breathing, _, x, y = lal.ComputeDetAMResponseExtraModes(
                 detector.response, alpha, delta, 0.0, sidereal
             )
+            gps = 1_167_458_304 + 86164 * sidereal
+            public = jfstat.antenna_patterns(
+                prefix, jfstat.Doppler(alpha, delta, [60.0]), [gps], "scalar-vector-tensor"
+            )
+            turned = lal.GreenwichMeanSiderealTime(lal.LIGOTimeGPS(gps))
+            theirs = lal.ComputeDetAMResponseExtraModes(detector.response, alpha, delta, 0.0, turned)
+            np.testing.assert_allclose(
+                public[0, :, 0], np.array(theirs)[[0, 1, 4, 5, 2]], atol=2e-6
+            )  # by another formula of time
             ours = patterns(detector.response[None].astype(float), alpha, delta, jnp.asarray([sidereal]))
             np.testing.assert_allclose(ours[0, :, 0], [plus, cross, x, y, breathing], atol=1e-7)
+
+
+def test_messages():
+    point = jfstat.Doppler(1.0, 0.3, [60.0])
+    for times in (1e9, [[1e9]], [np.nan]):
+        with pytest.raises(ValueError, match="times must be a row of finite GPS times"):
+            jfstat.antenna_patterns("H1", point, times)
+    with pytest.raises(ValueError, match="point is a stack"):
+        jfstat.antenna_patterns("H1", jfstat.Doppler([1.0, 2.0], [0.3, 0.4], [[60.0]] * 2), [1e9])

@@ -86,9 +86,10 @@ SIGNALS = {
 PRIOR = jfstat.LogUniform(1e-27, 1e-23)
 
 
-@pytest.fixture(
-    scope="module", params=["vector", *(pytest.param(x, marks=pytest.mark.ci) for x in ("tensor", "scalar"))]
-)
+OTHERS = [pytest.param(spin, marks=pytest.mark.ci) for spin in ("tensor", "scalar")]
+
+
+@pytest.fixture(scope="module", params=["vector", *OTHERS])
 def injected(request):
     seed = list(SIGNALS).index(request.param)
     point = polarised.random_point(np.random.default_rng(seed + 20))
