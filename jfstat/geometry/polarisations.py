@@ -54,7 +54,7 @@ def wave_tensors(alpha: jax.Array, delta: jax.Array, polarisations: tuple[str, .
     """Return the tensors of a wave of unit amplitude in each polarisation, (m, 3, 3) float64, at psi = 0.
 
     With xi and eta of `pattern_coefficients` and the direction n to the source they are (Nishizawa et al. 2009, Phys.
-    Rev. D 79, 082002, equation 4)::
+    Rev. D 79, 082002)::
 
         plus: xi xi - eta eta    x: xi n + n xi     breathing: xi xi + eta eta
         cross: xi eta + eta xi   y: eta n + n eta
@@ -158,6 +158,8 @@ def antenna_patterns(
     >>> jfstat.antenna_patterns(["H1", "L1"], point, [start, start + 3600, start + 7200], "vector").shape
     (2, 2, 3)
     """
+    if not isinstance(point, Doppler):
+        raise TypeError(f"point must be a jfstat.Doppler, not {shown(point)}: build one first.")
     if np.ndim(point.alpha):
         raise ValueError("point is a stack, but one template is wanted: call antenna_patterns for each.")
     gps = float64_of(times, "times", "s")

@@ -110,7 +110,7 @@ def log_polarisation_bstat(
     Notes
     -----
     A distribution of the scale is summed at its quantiles, with errors below 1e-3 unless the amplitudes lie among the
-    smallest or largest 1e-6 of the distribution.
+    smallest 1e-4 of the distribution, or far beyond all of it.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _log_bstat(
 def log_polarisation_bstat_of(own: PolarisationLikelihood, scale: Distribution | jax.Array) -> jax.Array:
     """Compute `log_polarisation_bstat` from the likelihood at one template, () float64, without any checks."""
     if not is_distribution(scale):
-        return _log_bstat_at(own, scale)
+        return _log_bstat_at(own, scale)  # type: ignore[arg-type]
     nodes, shares = (jnp.asarray(x) for x in np.polynomial.legendre.leggauss(NODES))
     u = 0.5 * (nodes + 1)
     # at quantiles that are dense at both ends, since amplitudes may be much smaller than the prior allows

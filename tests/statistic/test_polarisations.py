@@ -87,6 +87,7 @@ def test_loud_signals_are_recovered_within_errors(injected):
     assert max(found, key=lambda name: float(found[name].twoF)) == hypothesis
 
 
+@pytest.mark.ci
 def test_chi_square_in_noise(noise):
     data, n = noise.data, 400
     f = data.fmin + np.arange(n) * (data.fmax - data.fmin) / n
