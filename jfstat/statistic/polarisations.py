@@ -115,7 +115,9 @@ def polarisation_fstat(data: FstatData | NarrowData, point: Doppler, hypothesis:
     Weinstein, Mead & Pitkin 2015, Phys. Rev. D 91, 082002). The likelihood ratio is maximised over all A_p, as the
     F-statistic does for the tensor and Verma 2021 (arXiv:2105.06781) for the scalar::
 
-        2F = 2 F* M^-1 F,    F_p = integral of x F_p exp(-i phase),    M_pq = weighted mean of F_p F_q
+        2F = 2 y* M^-1 y,    y_p = integral of x F_p exp(-i phase),    M_pq = weighted mean of F_p F_q
+
+    with the whitened and weighted data x.
 
     In noise it is chi^2 with two degrees of freedom for each polarisation: 4 for tensor and vector, 2 for scalar.
 

@@ -44,7 +44,7 @@ def test_direct_matched_filters_at_random_places(noise):
         point = polarised.random_point(rng)
         found, matrix = (x.sum(axis=0) for x in polarised.filters(noise.data, point, NAMES))
         near = jfstat.narrow(noise.data, point)
-        for data, tolerance in ((noise.data, 1e-6), (near, 3e-6)):
+        for data, tolerance in ((noise.data, 4e-6), (near, 8e-6)):
             for hypothesis, own in all_of(data, point).items():
                 i = [NAMES.index(name) for name in POLARISATIONS[hypothesis]]
                 f, m = found[i], matrix[np.ix_(i, i)]
