@@ -117,9 +117,8 @@ def polarisation_fstat(data: FstatData | NarrowData, point: Doppler, hypothesis:
 
         2F = 2 y* M^-1 y,    y_p = integral of x F_p exp(-i phase),    M_pq = weighted mean of F_p F_q
 
-    with the whitened and weighted data x.
-
-    In noise it is chi^2 with two degrees of freedom for each polarisation: 4 for tensor and vector, 2 for scalar.
+    with the whitened and weighted data x. In noise it is chi^2 with two degrees of freedom for each polarisation: 4 for
+    tensor and vector, 2 for scalar.
 
     Pure; works under jit, vmap and grad, and is differentiable in every field of `point`.
 
