@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from jfstat.followup.windowfile import write_transient_maps
     from jfstat.geometry.detector import Detector
     from jfstat.geometry.ephemeris import Ephemeris
+    from jfstat.geometry.polarisations import antenna_patterns
     from jfstat.inference.amplitudeposterior import AmplitudePosterior, amplitude_posterior
     from jfstat.inference.amplitudeprior import AmplitudePrior
     from jfstat.inference.bilby import to_bilby
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from jfstat.inference.dualposterior import DualHarmonicPosterior, dual_harmonic_posterior
     from jfstat.inference.model import Model, model
     from jfstat.inference.neutronstars import ellipticity, spin_down_limit
+    from jfstat.inference.polarisations import log_polarisation_bstat, polarisation_table
     from jfstat.inference.population import EllipticityLikelihoods, ellipticity_likelihoods
     from jfstat.inference.pulsarposteriors import PulsarPosteriors, pulsar_posteriors
     from jfstat.io.candidates import read_candidates, write_candidates
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from jfstat.statistic.linerobust import LinePrior
     from jfstat.statistic.noiseenergy import NoiseEnergy, noise_energy
     from jfstat.statistic.null import NullDistribution
+    from jfstat.statistic.polarisations import PolarisationFstat, polarisation_fstat
     from jfstat.statistic.semicoherent import (
         SemicoherentAmplitude,
         SemicoherentFstat,
@@ -190,6 +193,7 @@ __all__ = [
     "Orbit",
     "PathPosterior",
     "PhaseModel",
+    "PolarisationFstat",
     "Population",
     "PosteriorDensity",
     "Pulsar",
@@ -215,6 +219,7 @@ __all__ = [
     "ViterbiPath",
     "add_signal",
     "amplitude_posterior",
+    "antenna_patterns",
     "atom_sizes",
     "atoms",
     "bank_from_table",
@@ -250,6 +255,7 @@ __all__ = [
     "log_bstat",
     "log_likelihood",
     "log_likelihood_by_segment",
+    "log_polarisation_bstat",
     "log_posterior",
     "mean_twoF",
     "merge",
@@ -264,6 +270,8 @@ __all__ = [
     "noise_like",
     "observation",
     "plan_search",
+    "polarisation_fstat",
+    "polarisation_table",
     "predict_twoF",
     "prepare",
     "psd",
@@ -377,6 +385,7 @@ _HOMES = {
     "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
     "PhaseModel": "jfstat.signal.phasemodel",
+    "PolarisationFstat": "jfstat.statistic.polarisations",
     "Population": "jfstat.limits.population",
     "PosteriorDensity": "jfstat.inference.density",
     "Pulsar": "jfstat.pulsars.pulsar",
@@ -402,6 +411,7 @@ _HOMES = {
     "ViterbiPath": "jfstat.tracking.viterbi",
     "add_signal": "jfstat.data.addsignal",
     "amplitude_posterior": "jfstat.inference.amplitudeposterior",
+    "antenna_patterns": "jfstat.geometry.polarisations",
     "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
     "bank_from_table": "jfstat.candidates.tables",
@@ -437,6 +447,7 @@ _HOMES = {
     "log_bstat": "jfstat.inference.bstat",
     "log_likelihood": "jfstat.statistic.likelihood",
     "log_likelihood_by_segment": "jfstat.tracking.emission",
+    "log_polarisation_bstat": "jfstat.inference.polarisations",
     "log_posterior": "jfstat.followup.posterior",
     "mean_twoF": "jfstat.statistic.semicoherent",
     "merge": "jfstat.searching.session.units",
@@ -451,6 +462,8 @@ _HOMES = {
     "noise_like": "jfstat.data.addsignal",
     "observation": "jfstat.data.observation",
     "plan_search": "jfstat.searching.plan",
+    "polarisation_fstat": "jfstat.statistic.polarisations",
+    "polarisation_table": "jfstat.inference.polarisations",
     "predict_twoF": "jfstat.statistic.fstat",
     "prepare": "jfstat.data.prepare",
     "psd": "jfstat.data.psd",

@@ -38,6 +38,7 @@ from jfstat.signal.transientwindow import TransientWindow
 from jfstat.statistic.atoms import Atoms
 from jfstat.statistic.fstat import AmplitudeEstimate, Fstat
 from jfstat.statistic.noiseenergy import NoiseEnergy
+from jfstat.statistic.polarisations import PolarisationFstat
 from jfstat.statistic.resample import Resampled
 from jfstat.statistic.semicoherent import SemicoherentAmplitude, SemicoherentFstat
 from jfstat.statistic.transients import TransientMap
@@ -50,7 +51,7 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
-CLASSES += (EllipticityLikelihoods, Exponential, TimingErrors)
+CLASSES += (EllipticityLikelihoods, Exponential, PolarisationFstat, TimingErrors)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity, NoiseEnergy)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()

@@ -539,6 +539,14 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         ),
         "ellipticity": (jfstat.ellipticity, dict(h0=1e-26, freq=100.0, distance=1.0, moment=1e38)),
         "spin_down_limit": (jfstat.spin_down_limit, dict(freq=100.0, f1dot=-1e-10, distance=1.0, moment=1e38)),
+        "antenna_patterns": (
+            jfstat.antenna_patterns, dict(detectors=["H1"], point=point, times=[START, START + 60], hypothesis="vector")
+        ),
+        "polarisation_fstat": (jfstat.polarisation_fstat, one | dict(hypothesis="vector")),
+        "log_polarisation_bstat": (jfstat.log_polarisation_bstat, one | dict(scale=1e-24, hypothesis="scalar")),
+        "polarisation_table": (
+            jfstat.polarisation_table, dict(data=data, points=point, scale=jfstat.LogUniform(1e-26, 1e-23))
+        ),
         "log_bstat": (jfstat.log_bstat, one | dict(prior=jfstat.AmplitudePrior())),
         "log_likelihood": (
             jfstat.log_likelihood,

@@ -14,6 +14,7 @@ from jfstat.signal.parameters import unit as parameter_unit
 FULL, STATISTIC, AMPLITUDE = ".16g", ".4f", ".6g"
 """Formats in which values are printed: with all digits, for 2F and similar statistics, and for estimated amplitudes."""
 PLACEHOLDERS = {"<k>": "[1-9][0-9]?", "<detector>": ".+", "<name>": ".+", "<field>": r"\b(?!_).*"}
+PLACEHOLDERS |= {"<polarisation>": "(plus|cross|x|y|breathing)"}
 """Regular expressions for the parts of a family's name that differ from column to column."""
 
 
@@ -129,6 +130,16 @@ COLUMNS = {
             digits=AMPLITUDE,
         ),
         Column("spin_down_ratio", "Upper limit of h0 over the spin-down limit.", digits=AMPLITUDE),
+    ),
+    "`polarisation_table`": (
+        Column("twoF_of_tensor", "Maximised statistic of plus and cross: 2F.", digits=STATISTIC),
+        Column("twoF_of_vector", "Maximised statistic of the vector polarisations x and y.", digits=STATISTIC),
+        Column("twoF_of_scalar", "Maximised statistic of the scalar polarisation.", digits=STATISTIC),
+        Column("log_bstat_of_tensor", "Natural logarithm of the Bayes factor of a tensor signal against noise."),
+        Column("log_bstat_of_vector", "Natural logarithm of the Bayes factor of a vector signal against noise."),
+        Column("log_bstat_of_scalar", "Natural logarithm of the Bayes factor of a scalar signal against noise."),
+        Column("h_<polarisation>", "Size of the amplitude of plus, cross, x, y or breathing.", digits=AMPLITUDE),
+        Column("phase_<polarisation>", "Its phase at `meta['reftime']`.", "rad", digits=AMPLITUDE),
     ),
     "`search`": (
         Column("n_members", "Number of candidates in the cluster that the row leads.", stale=False),

@@ -12,6 +12,7 @@ from jfstat.data.bandseries import STATIC, Band
 from jfstat.data.blocks import cubic, node_times, without_whole_cycles
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.protocol import Prepared
+from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.lengths import largest_divisor
@@ -73,6 +74,28 @@ def fa_fb(data: Prepared, point: Doppler, many: bool = False) -> tuple[jax.Array
     return fa * factor, fb * factor
 
 
+def harmonic_sums(data: Prepared, point: Doppler) -> jax.Array:
+    """Compute the integrals of `detector_sums` with each of the five sidereal harmonics in the place of a pattern.
+
+    Every antenna pattern of a detector is a sum of these harmonics.
+
+    Returns
+    -------
+    (D, 5) complex128
+        NaN for a template that does not fit the data.
+    """
+    source, observation = data.observation.source(point), data.observation
+    block = data.layout.block_of(point.orbit is not None)
+
+    def one(detector: tuple[jax.Array, Trajectory]) -> jax.Array:
+        series, trajectory = detector
+        moments, t = _detector_moments(data.band, block, source, series, trajectory)
+        return jnp.stack(_integrals(data.band, moments, *harmonics_of(jnp, trajectory.sidereal(t))))
+
+    sums = jax.lax.map(one, (data.series, observation.trajectory))
+    return sums * nan_unless_fit(data, point).astype(jnp.complex128)
+
+
 def detector_sums(
     band: Band,
     block: int,
@@ -101,16 +124,35 @@ def detector_sums(
     weight : (N,) float64, optional
         Factors of the samples, for a signal whose amplitude varies.
     """
+    moments, t = _detector_moments(band, block, source, series, trajectory, many, weight)
+    a, b = source.patterns(response, trajectory.sidereal(t))
+    fa, fb = _integrals(band, moments, a, b)
+    return fa, fb
+
+
+def _detector_moments(
+    band: Band,
+    block: int,
+    source: Source,
+    series: jax.Array,
+    trajectory: Trajectory,
+    many: bool = False,
+    weight: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the moments of a detector's blocks, (n_blocks, 4) complex128, and the times of the blocks' nodes."""
     block = direct_block(block)
     blocks = series.reshape(-1, block)
     t = node_times(band.start, band.dt, block, blocks.shape[0])
     cycles = source.heterodyned_cycles(trajectory, t, band.heterodyne, many)
-    a, b = source.patterns(response, trajectory.sidereal(t))
     factors = None if weight is None else weight.reshape(blocks.shape)
-    moments = _moments(blocks, cubic(without_whole_cycles(cycles)), factors)
-    # a and b are cubics too, so that four moments of each block are enough for both
+    return _moments(blocks, cubic(without_whole_cycles(cycles)), factors), t
+
+
+def _integrals(band: Band, moments: jax.Array, *patterns: jax.Array) -> list[jax.Array]:
+    """Return the integrals of the data times each of some patterns, given at the blocks' nodes: () complex128 each."""
+    # patterns are cubics too, so that four moments of each block are enough for all
     dt = band.dt.astype(moments.dtype)
-    return tuple(jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in (a, b))  # type: ignore[return-value]
+    return [jnp.sum(moments * cubic(x).astype(moments.dtype)) * dt for x in patterns]
 
 
 @jax.tree_util.register_dataclass

@@ -134,6 +134,13 @@ class FstatData(Displayed):
         """
         return direct.fa_fb(self, point, many)
 
+    def harmonic_sums(self, point: Doppler) -> jax.Array:
+        """Compute the matched filters with the five sidereal harmonics, (D, 5) complex128; see `fa_fb`.
+
+        The matched filter with any antenna pattern is a sum of these.
+        """
+        return direct.harmonic_sums(self, point)
+
     def fits(self, point: Doppler) -> jax.Array:
         """Return whether a template fits the data at its own frequency, () bool."""
         return fit.fits(self, point)

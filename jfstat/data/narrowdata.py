@@ -104,10 +104,16 @@ class NarrowData(Displayed):
 
         The template's phase is zero at the data's mid-time.
         """
+        return self._with_patterns(self.harmonic_sums(point), point)
+
+    def harmonic_sums(self, point: Doppler) -> jax.Array:
+        """Compute the matched filters with the five sidereal harmonics, (D, 5) complex128; see `fa_fb`.
+
+        The matched filter with any antenna pattern is a sum of these.
+        """
         cos, sin = self._phase_factor(point)
         inside = jnp.where(self._followed(cos, sin) & physical(point), 1.0, jnp.nan)
-        sums = jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
-        return self._with_patterns(sums, point)
+        return jnp.einsum("dhbk,dbk->dh", self.samples, jax.lax.complex(cos, -sin)) * inside.astype(jnp.complex128)
 
     def fa_fb_of_blocks(self, point: Doppler) -> tuple[jax.Array, jax.Array]:
         """Compute the contribution of each block to `fa_fb`, (D, B) complex128."""

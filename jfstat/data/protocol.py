@@ -47,6 +47,10 @@ class Data(HasFaFb, Protocol):
         """Reference time of templates without one, GPS s."""
         ...
 
+    def harmonic_sums(self, point: Doppler) -> jax.Array:
+        """Compute the matched filters with the five sidereal harmonics, (D, 5) complex128; NaN if it does not fit."""
+        ...
+
     def fits(self, point: Doppler) -> jax.Array:
         """Return whether a template fits the data, () bool; traceable."""
         ...

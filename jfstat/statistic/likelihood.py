@@ -12,6 +12,7 @@ from jfstat.data.checks import check_amplitude, check_signal
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import Observation
 from jfstat.data.protocol import HasFaFb
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
@@ -63,14 +64,18 @@ class AmplitudeLikelihood(NamedTuple):
 
 def amplitude_likelihood(data: HasFaFb, point: Doppler) -> AmplitudeLikelihood:
     """Return the likelihood of each detector at one template, (D,), without any checks."""
-    observation = data.observation
-    angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
-    level = noise_level(observation)
-    size = jnp.sqrt(2 * level)
-    factor = jax.lax.complex(size * jnp.cos(angle), size * jnp.sin(angle))
+    observation, level = data.observation, noise_level(data.observation)
+    factor = reference_factor(observation, point)
     fa, fb = data.fa_fb(point)
     matrix = antenna_matrix(observation, point)
     return AmplitudeLikelihood(factor * fa, factor * fb, AntennaMatrix(*(level * x for x in matrix)))
+
+
+def reference_factor(observation: Observation, point: Doppler) -> jax.Array:
+    """Return what turns matched filters into `xa` and `xb` of `AmplitudeLikelihood`: () complex128."""
+    angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
+    size = jnp.sqrt(2 * noise_level(observation))
+    return jax.lax.complex(size * jnp.cos(angle), size * jnp.sin(angle))
 
 
 def likelihood_of_each(data: FstatData | NarrowData, point: Doppler) -> AmplitudeLikelihood:

@@ -11,6 +11,7 @@ from jfstat.signal.parameters import unit
 
 EXAMPLES = {"f<k>dot": "f2dot", "<name>_error": "psi_error", "model<field>": "model.df", "twoF_<detector>": "twoF_H1"}
 EXAMPLES |= {"twoF<detector>": "twoFH1", "mean_twoF_<detector>": "mean_twoF_L1"}
+EXAMPLES |= {"h_<polarisation>": "h_x", "phase_<polarisation>": "phase_plus"}
 
 
 @pytest.mark.parametrize("column", ALL, ids=lambda column: column.name)

@@ -69,6 +69,17 @@ def test_inference_runs(tmp_path, monkeypatch, capsys):
     assert "ellipticity_limit" in capsys.readouterr().out
 
 
+@pytest.mark.ci
+def test_polarisations_run(capsys):
+    names = run_page(DOCS / "polarisations.md", 3)
+    assert float(names["odds"][0]) < -10
+    assert names["table"]["twoF_of_tensor"][0] > 50
+    assert float(names["mixed"]) < float(names["table"]["log_bstat_of_tensor"][0]) + 1
+    assert float(names["star"]) > 20
+    assert names["x"].shape == (48,)
+    assert "scalar-tensor" in capsys.readouterr().out
+
+
 def test_the_table_of_the_b_statistic_is_the_committed_result():
     result = json.loads((DOCS.parent / "examples" / "bstat_roc.json").read_text())
     page = (DOCS / "inference.md").read_text()

@@ -45,6 +45,7 @@ WITHOUT_EXAMPLE = {
     "Observation",
     "PathPosterior",
     "PhaseModel",
+    "PolarisationFstat",
     "PosteriorDensity",
     "Pulsar",
     "PulsarPosteriors",

@@ -262,7 +262,15 @@ RESULTS = (
 )
 RESULTS += ("AmplitudePosterior", "Model", "PulsarPosteriors", "TimingErrors")
 RESULTS += ("DualHarmonicPosterior", "EllipticityLikelihoods", "PosteriorDensity")
-RESULTS += ("PathPosterior", "SemicoherentAmplitude", "SemicoherentFstat", "Track", "UpperLimit", "ViterbiPath")
+RESULTS += (
+    "PathPosterior",
+    "PolarisationFstat",
+    "SemicoherentAmplitude",
+    "SemicoherentFstat",
+    "Track",
+    "UpperLimit",
+    "ViterbiPath",
+)
 """Classes that functions return; users do not call them."""
 WITHOUT_JAX = ("Detector", "Ephemeris", "Gating", "SearchStopped")
 WITHOUT_JAX += ("BSGLtL", "BestPath", "Interpolated", "MeanTwoF", "Transient", "TwoF", "TransientRange")
