@@ -51,6 +51,41 @@ MOST_MEMORY = 3 << 30
 """Resident memory, bytes, from which on a worker drops them, too: two workers must fit in a small machine."""
 TESTS_BETWEEN = 8
 """Number of tests between two looks at a worker's memory and maps, which take some milliseconds."""
+LONGEST = [
+    "package/test_settings",
+    "package/test_wrong_kinds",
+    "engines/test_devices",
+    "signal/test_phasemodel",
+    "followup/test_follow_up",
+    "data/test_added_signals",
+    "docs/test_guides",
+    "statistic/test_tapered_windows",
+    "searching/test_properties",
+    "tracking/test_tracking",
+    "pulsars/test_targeted",
+    "searching/test_transient_search",
+    "statistic/test_transient_null",
+    "commandline/test_transient_commandline",
+    "data/test_shapes",
+    "followup/test_refine_segments",
+    "followup/test_refine",
+    "data/test_dfreq",
+    "engines/test_band",
+    "geometry/test_motion",
+    "searching/test_interpolating_search",
+    "inference/test_bstat",
+    "statistic/test_atoms",
+    "searching/test_segment_search",
+    "statistic/test_transients",
+    "searching/test_loudest",
+    "package/test_exporting",
+    "searching/test_divided_search",
+    "statistic/test_accuracy",
+    "commandline/test_segment_commandline",
+    "docs/test_physics_page",
+    "engines/test_cuda",
+]
+"""Modules that take longest, with the tests marked ci, and begin first: one at the end would leave a worker idle."""
 _tests_run = 0
 
 
@@ -88,6 +123,8 @@ def pytest_sessionfinish():
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items):
+    places = {f"tests/{module}.py": i for i, module in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
     for item in items:
         if item.get_closest_marker("slow"):  # a case of a test that is marked ci otherwise
             item.own_markers = [mark for mark in item.own_markers if mark.name != "ci"]

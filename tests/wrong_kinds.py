@@ -139,6 +139,8 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     limits = PulsarPosteriors(star, (), (jfstat.AmplitudePrior(),), ((total_likelihood(data, point),),))
     candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
     stages = QTable({"candidate": [0, 0], "stage": [0, 1]})
+    # few samples: LALSuite takes seconds to compress many
+    low = jfstat.simulate_sfts(["H1", "L1"], START, 1800, 8.0, 12.0, seed=1)
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
     gating = jfstat.Gating(12.0, [(2.0, 6.0)])
     frames = write_gwosc(tmp_path / "frames.hdf5", "H1", START, strain[0][: 240 * 16], 16)
@@ -608,7 +610,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         ),
         "write_frames": (
             jfstat.write_frames,
-            dict(sfts=sfts, directory=tmp_path / "frames", channels=["H1:X", "L1:X"], description="x", sources=[]),
+            dict(sfts=low, directory=tmp_path / "frames", channels=["H1:X", "L1:X"], description="x", sources=[]),
         ),
         "write_sfts": (
             jfstat.write_sfts,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
@@ -42,6 +41,7 @@ from jfstat.validation import (
 )
 
 Tree = TypeVar("Tree")
+Array = TypeVar("Array", jax.Array, np.ndarray)
 REACH = 2 * MAX_DELAY + SEGMENT
 """Time that a trajectory extends beyond the data on each side, s."""
 FEW_SFTS = 8
@@ -213,24 +213,31 @@ class Observation(Displayed):
 
         Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one.
         """
-        nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
-        time = self.start[:, ::every, None] + 0.5 * self.tsft * (1 + jnp.asarray(nodes))[None, None]
-        weight = self.weight[:, ::every, None] * jnp.asarray(0.5 * node_weights)[None, None]
-        shape = (time.shape[0], -1)
-        return time.reshape(shape), weight.reshape(shape)
+        return _quadrature(self.start, self.weight, self.tsft, n_nodes, every)
 
-    def phase_times(self) -> tuple[jax.Array, jax.Array]:
+    def phase_times(self) -> tuple[np.ndarray, np.ndarray]:
         """Return times and weights as `quadrature` does, for averages of phases, without segments, not traced.
 
         These are the middles of the SFTs or, if there are fewer than `FEW_SFTS`, so many times in each that phases of
         all parameters differ at some.
         """
         n = int(np.max(np.sum(np.asarray(self.weight) > 0, axis=-1)))
-        return self.quadrature(1 if n >= FEW_SFTS else -(-2 * FEW_SFTS // max(n, 1)))
+        n_nodes = 1 if n >= FEW_SFTS else -(-2 * FEW_SFTS // max(n, 1))
+        # by NumPy: each of JAX's operations would be compiled for each number of SFTs
+        start, weight, tsft = (np.asarray(x) for x in (self.start, self.weight, self.tsft))
+        return _quadrature(start, weight, tsft, n_nodes, 1)
 
     def _facts(self) -> Facts:
         title = f"Observation of {', '.join(self.detectors)}"
         return Facts(title, [*span_rows(self), ("ephemeris", self.ephemeris), ("memory", memory(self))], many=True)
+
+
+def _quadrature(start: Array, weight: Array, tsft: Array, n_nodes: int, every: int) -> tuple[Array, Array]:
+    """Compute `Observation.quadrature`, by JAX or by NumPy as the arrays are."""
+    nodes, node_weights = np.polynomial.legendre.leggauss(n_nodes)
+    time = start[:, ::every, None] + 0.5 * tsft * (1 + nodes)[None, None]
+    own = weight[:, ::every, None] * (0.5 * node_weights)[None, None]
+    return time.reshape(len(time), -1), own.reshape(len(time), -1)
 
 
 def span_rows(observation: Observation) -> list[tuple[str, str]]:

@@ -27,8 +27,8 @@ def observed(detectors, n, gap):
 
 @jax.jit
 def cycles_of(observation, signal, templates):
-    """Phases of templates minus the signal's at many times in each SFT, (n, times), cycles."""
-    time, _ = observation.quadrature(24)
+    """Phases of templates minus the signal's, (n, times), cycles; many times in each SFT, and their weights."""
+    time, weight = observation.quadrature(24)
     centre = observation.source(signal)
     here = jax.vmap(lambda own, t: sites(own, centre, t))(observation.trajectory, time)
 
@@ -36,17 +36,19 @@ def cycles_of(observation, signal, templates):
         other = observation.source(template)
         return jax.vmap(lambda own: phase_difference(own, centre, other))(here).reshape(-1)
 
-    return jax.lax.map(one, templates)
+    return jax.lax.map(one, templates), time.reshape(-1), weight.reshape(-1)
 
 
 def least_loss(observation, signal, bank):
     """Smallest fraction of power lost at any template, at the best frequency near the mean one."""
-    templates = jax.tree.map(np.asarray, bank)
-    fkdot = np.array(templates.fkdot)
-    fkdot[:, 0] = float(signal.fkdot[0])
+    n = len(bank.alpha)
+    padded = np.minimum(np.arange(max(64, 1 << (n - 1).bit_length())), n - 1)  # few lengths: each is compiled anew
+    templates = jax.tree.map(lambda x: np.asarray(x)[padded], bank)
+    fkdot = templates.fkdot
+    fkdot[:, 0] = float(np.asarray(signal.fkdot)[0])
     templates = jfstat.Doppler(templates.alpha, templates.delta, fkdot, START, templates.orbit)
-    cycles = np.asarray(cycles_of(observation, signal, templates))
-    time, weight = (np.asarray(x).reshape(-1) for x in observation.quadrature(24))
+    cycles, time, weight = (np.asarray(x) for x in cycles_of(observation, signal, templates))
+    cycles = cycles[:n]
     share, t = weight / weight.sum(), time - time @ weight / weight.sum()
     slope = cycles @ (share * t) / (share @ t**2)
     shifts = np.linspace(-1, 1, 41) / float(observation.tspan)

@@ -227,6 +227,7 @@ def test_a_lattice_with_a_reference_time_far_away(directory, capsys):
     assert "loudest of 1000 candidates" in capsys.readouterr().out
 
 
+@pytest.mark.ci
 def test_refine_climbs_from_a_search_and_writes_it(directory, tmp_path, capsys):
     """Candidates on and off the signal, beyond the files' band, and one that is none: each gets its row, in order."""
     table = Table(

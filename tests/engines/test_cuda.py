@@ -358,18 +358,44 @@ def few(lengths):
     return [pytest.param(n, marks=() if n in (min(lengths), max(lengths)) else pytest.mark.ci) for n in lengths]
 
 
-@pytest.mark.ci
-@pytest.mark.usefixtures("nvrtc_installed")
-@pytest.mark.parametrize("columns", few(CUDA_COLUMNS))
-def test_columns_compile(columns):
+def columns_compile(columns, forms, architectures):
+    """Compile the first kernel for columns of a length, and the one that interpolates, in some of their forms."""
     rows = next(r for r in CUDA_ROWS if cuda_factors(columns * r) == (columns, 1, r))
-    for block, orbit, shared, more in ((256, False, False, 1), (16, True, False, 1), (256, False, True, columns)):
-        n = columns * rows
+    n = columns * rows
+    for block, orbit, shared, more in forms(columns):
         layout = Layout(n, n, 256, block, 128, 4, n // 256 + more, 256, n, 7)
         plan = kernels.plan(layout, 2, orbit, shared)
-        for program in (plan.columns, plan.interpolate):
-            assert compiled(program, "sm_90").startswith(b"\x7fELF")
-    assert compiled(plan.columns, "sm_80").startswith(b"\x7fELF")
+        for architecture in architectures:
+            for program in (plan.columns, plan.interpolate):
+                assert compiled(program, architecture).startswith(b"\x7fELF")
+
+
+def all_forms(columns):
+    """Blocks, whether there is an orbit, whether a source is shared, and sections beyond the series."""
+    return (256, False, False, 1), (16, True, False, 1), (256, False, True, columns)
+
+
+def form_in_turn(columns):
+    return (all_forms(columns)[list(CUDA_COLUMNS).index(columns) % 3],)
+
+
+@pytest.mark.ci
+@pytest.mark.usefixtures("nvrtc_installed")
+@pytest.mark.parametrize("columns", CUDA_COLUMNS)
+def test_columns_compile(columns):
+    """Each length in one of the forms, the shortest and the longest in all of them; see the next for the others."""
+    if columns in (min(CUDA_COLUMNS), max(CUDA_COLUMNS)):
+        columns_compile(columns, all_forms, ["sm_90"])
+        columns_compile(columns, form_in_turn, ["sm_80"])
+    else:
+        columns_compile(columns, form_in_turn, ["sm_90"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nvrtc_installed")
+@pytest.mark.parametrize("columns", CUDA_COLUMNS)
+def test_columns_compile_in_all_forms(columns):
+    columns_compile(columns, all_forms, ["sm_80", "sm_90"])
 
 
 @pytest.mark.usefixtures("nvrtc_installed")
