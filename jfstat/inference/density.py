@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from jax.typing import ArrayLike
 
 
+FINER = 4
+"""Number of points of an average over those of one density: a few densities may have most of the weight."""
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, repr=False, eq=False)
 class PosteriorDensity(Displayed):
@@ -76,7 +80,7 @@ def integral_below(x: jax.Array, density: jax.Array) -> jax.Array:
 
 def averaged(densities: PosteriorDensity, log_weight: jax.Array) -> PosteriorDensity:
     """Return the average of densities, a stack (J, n), whose weights have given logarithms up to a constant, (J,)."""
-    n = densities.values.shape[-1]
+    n = FINER * densities.values.shape[-1]
     together = jnp.sort(densities.values.reshape(-1))
     values = together[jnp.linspace(0, len(together) - 1, n).round().astype(int)]
     each = jax.vmap(lambda x, density: jnp.interp(values, x, density, left=0.0, right=0.0))(

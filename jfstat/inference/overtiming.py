@@ -18,8 +18,8 @@ from jfstat.statistic.likelihood import AmplitudeLikelihood
 
 NEGLIGIBLE = 0.01
 """Mean loss of the logarithm of the likelihood below which a solution is taken as exact."""
-FAINT = 10.0
-"""2F from which the loss is counted: noise alone has some 4."""
+LEAST_OF_ENTRY = 1e-3
+"""Loss by one error of an entry below which the entry is taken as exact."""
 MOST_BEYOND = 0.01
 """Largest fraction of the solutions within the errors that the data may not reach."""
 AT_ONCE = 8
@@ -30,7 +30,7 @@ LEAST_EFFECTIVE = 50.0
 """Effective number of draws below which there is a warning."""
 
 
-def pulsar_likelihood(measured: Sequence[OfPulsar]) -> PulsarLikelihood:
+def pulsar_likelihood(measured: Sequence[OfPulsar], seed: int = 0) -> PulsarLikelihood:
     """Return the likelihood of a pulsar's signal, averaged over the errors of its solution where they matter.
 
     Templates are drawn by their Bayes factors for isotropic orientations and h0 that is flat without end, of each
@@ -40,48 +40,55 @@ def pulsar_likelihood(measured: Sequence[OfPulsar]) -> PulsarLikelihood:
     ----------
     measured : sequence of OfPulsar
         What was measured of the pulsar at each harmonic.
+    seed : int
+        Of the draws.
 
     Warns
     -----
     UserWarning
         If the data do not reach the templates within the errors, or few draws count.
     """
-    exact = tuple(jax.tree.map(lambda x: jnp.asarray(x)[None], x.likelihood) for x in measured)
     units = tuple(x.unit for x in measured)
+    exact = tuple(jax.tree.map(lambda x: jnp.asarray(x)[None], x.likelihood) for x in measured)
     alone = PulsarLikelihood(exact, units, jnp.zeros(1))
-    if all(0.5 * x.mismatch * max(x.row[0], FAINT) < NEGLIGIBLE for x in measured):
+    if all(x.log_loss(x.mismatch) < NEGLIGIBLE for x in measured):
         return alone
-    names = tuple(dict.fromkeys(name for x in measured for name in x.names))
-    star = measured[0].stretch.pulsar.name
-    beyond = []
-
-    def drawn(z: np.ndarray) -> tuple[tuple[AmplitudeLikelihood, ...], np.ndarray]:
-        likelihoods, inside = zip(*(x.likelihoods(names, z) for x in measured), strict=True)
-        return likelihoods, np.all(inside, axis=0)
+    names = _that_matter(measured)
+    if not names:
+        return alone
+    likelihoods, inside = [], []
 
     def log_likelihood(z: np.ndarray) -> np.ndarray:
-        likelihoods, inside = drawn(z)
-        beyond.append(1 - np.mean(inside))
-        values = sum(np.asarray(_log_bstats(*own)) for own in zip(likelihoods, units, strict=True))
-        return np.where(inside, values, NOWHERE)
+        each, fits = zip(*(x.likelihoods(names, z) for x in measured), strict=True)
+        likelihoods.append(each)
+        inside.append(np.all(fits, axis=0))
+        values = sum(np.asarray(_log_bstats(*own)) for own in zip(each, units, strict=True))
+        return np.where(inside[-1], values, NOWHERE)
 
-    found = timing_draws(log_likelihood, len(names))
-    if beyond[0] > MOST_BEYOND:
+    found = timing_draws(log_likelihood, len(names), seed)
+    star = measured[0].stretch.pulsar.name
+    if np.mean(inside[0]) < 1 - MOST_BEYOND:  # of the draws from the errors themselves
         warnings.warn(
-            f"{100 * beyond[0]:.0f} % of the templates within the timing errors of {star} are out of reach: the "
-            "solution is taken as exact; prepare data around it and search them.",
-            stacklevel=4,
+            f"{100 * (1 - np.mean(inside[0])):.0f} % of the templates within the timing errors of {star} are out of "
+            "reach: the solution is taken as exact, and limits hold only if it is.",
+            stacklevel=5,
         )
         return alone
-    if found.effective < LEAST_EFFECTIVE:
+    if not found.effective >= LEAST_EFFECTIVE:
         warnings.warn(
-            f"the signal of {star} measures its timing solution far better than the .par file does, so that only "
-            f"{found.effective:.0f} draws of its errors count: use jfstat.model with jfstat.timing_errors and a "
-            "sampler.",
-            stacklevel=4,
+            f"the posterior of the timing solution of {star} is so narrow, or so complex, that only "
+            f"{found.effective:.0f} draws of its errors count: its limits are uncertain.",
+            stacklevel=5,
         )
-    likelihoods, _ = drawn(found.z)
-    return PulsarLikelihood(likelihoods, units, jnp.asarray(found.log_weight))
+    drawn = jax.tree.map(lambda *x: jnp.concatenate(x)[found.index], *likelihoods)
+    return PulsarLikelihood(drawn, units, jnp.asarray(found.log_weight))
+
+
+def _that_matter(measured: Sequence[OfPulsar]) -> tuple[str, ...]:
+    """Return names of the entries whose errors change the likelihood: others would only make draws rarer."""
+    names = tuple(dict.fromkeys(name for x in measured for name in x.names))
+    lost = np.max([x.losses(names) for x in measured if x.parts], axis=0)
+    return tuple(name for name, x in zip(names, lost, strict=True) if x > LEAST_OF_ENTRY)
 
 
 @jax.jit

@@ -198,7 +198,7 @@ def ellipticity_likelihoods(
     if not len(known):
         raise ValueError("no pulsar has a distance: give PX in the .par files.")
     if lost:
-        warnings.warn(f"without a distance there is no ellipticity: {', '.join(lost)} left out.", stacklevel=3)
+        warnings.warn(f"without a distance there is no ellipticity: {', '.join(lost)} left out.", stacklevel=4)
     likelihoods = [found.likelihoods[i] for i in known]
     priors = [found.priors[i].orientation for i in known]
     tables = [_table(own, prior) for own, prior in zip(likelihoods, priors, strict=True)]

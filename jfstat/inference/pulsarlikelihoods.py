@@ -15,8 +15,8 @@ import numpy as np
 
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
+from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.inference.bstat import unit_of_h0
-from jfstat.metrics.mismatch import mismatch
 from jfstat.pulsars.timingerrors import TimingErrors, errors_of, moved_errors, phase_steps, with_room
 from jfstat.searching.knownpulsars import PulsarSearch
 from jfstat.searching.targeted import Stretch, alike, narrowed, row_of, stretches_of, table_of
@@ -26,10 +26,16 @@ from jfstat.statistic.likelihood import AmplitudeLikelihood, likelihood_of_each
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-DRAWS = 64
+DRAWN = 64
 """Number of solutions, drawn from the errors, over which the loss of rho^2 is averaged."""
 AT_ONCE = 8
 """Number of templates whose values are computed together."""
+NODES = 2
+"""Times per SFT at which phases of templates are compared."""
+FAINT = 10.0
+"""2F from which a loss is counted: noise alone has some 4."""
+LEAST_LOSS = 1e-4
+"""Mean loss of the logarithm of the likelihood at one harmonic below which its data are not kept."""
 
 
 class OfStretch(NamedTuple):
@@ -57,14 +63,17 @@ class OfStretch(NamedTuple):
         return (*own, *(name for name in self.phase_steps if name not in own))
 
     def templates(self, names: tuple[str, ...], z: np.ndarray) -> Doppler:
-        """Return a stack of templates for differences of entries in standard errors, (n, d)."""
+        """Return a stack of templates for differences of named entries in standard errors, (n, d)."""
         if self.errors is None:
             return jax.tree.map(lambda x: np.broadcast_to(x, (len(z), *np.shape(x))), self.stretch.point)
-        return _templates(self.errors, jnp.asarray(z[:, [names.index(name) for name in self.errors.names]]))
+        zero = np.zeros(len(z))
+        own = [z[:, names.index(name)] if name in names else zero for name in self.errors.names]
+        return _templates(self.errors, jnp.asarray(np.stack(own, axis=-1)))
 
     def cycles(self, names: tuple[str, ...], z: np.ndarray) -> np.ndarray:
         """Return the changes of the phase for such differences, (n,), cycles."""
-        return sum((x * z[:, names.index(name)] for name, x in self.phase_steps.items()), np.zeros(len(z)))
+        own = (x * z[:, names.index(name)] for name, x in self.phase_steps.items() if name in names)
+        return sum(own, np.zeros(len(z)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +85,7 @@ class OfPulsar:
     stretch : Stretch
         The pulsar's template, which is that before the first glitch, and the times of its first and last SFT.
     parts : list of OfStretch
+        Empty if the errors of the solution do not matter at this harmonic.
     row : (m,) ndarray
         Numbers of `row_of`.
     likelihood : AmplitudeLikelihood
@@ -96,21 +106,30 @@ class OfPulsar:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the entries whose errors change the signal."""
-        return tuple(dict.fromkeys(name for x in self.parts for name in x.names))
+        return _names(self.parts)
+
+    def log_loss(self, mismatch: float | np.ndarray) -> float | np.ndarray:
+        """Return the loss of the logarithm of the likelihood by a mismatch."""
+        return 0.5 * mismatch * max(float(self.row[0]), FAINT)
+
+    def losses(self, names: tuple[str, ...]) -> np.ndarray:
+        """Return the loss of the logarithm of the likelihood by one error of each entry, (d,)."""
+        return np.asarray(self.log_loss(_mismatches(self.parts, names, np.eye(len(names)))))
 
     def likelihoods(self, names: tuple[str, ...], z: np.ndarray) -> tuple[AmplitudeLikelihood, np.ndarray]:
         """Return the likelihoods for differences of entries in standard errors, (n, d), and which the data reach, (n,).
 
         The amplitudes are those of the first part's template.
         """
-        total, inside = None, np.ones(len(z), bool)
-        for x in self.parts:
-            own, fits = _likelihoods(x.data, x.templates(names, z))
-            own = turned(own, x.stretch.cycles - self.parts[0].stretch.cycles + x.cycles(names, z))
-            total = own if total is None else jax.tree.map(jnp.add, total, own)
-            inside &= np.asarray(fits)
-        assert total is not None
-        return total, inside
+        if not self.parts:
+            return jax.tree.map(lambda x: jnp.full(len(z), x), self.likelihood), np.ones(len(z), bool)
+        first = self.parts[0]
+        found = [_likelihoods(x.data, x.templates(names, z)) for x in self.parts]
+        phases = [
+            x.stretch.cycles - first.stretch.cycles + x.cycles(names, z) - first.cycles(names, z) for x in self.parts
+        ]
+        turns = [turned(own, cycles) for (own, _), cycles in zip(found, phases, strict=True)]
+        return jax.tree.map(lambda *x: sum(x[1:], x[0]), *turns), np.all([fits for _, fits in found], axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +167,22 @@ def measured(search: PulsarSearch) -> Measured:
     """
     stretches = stretches_of(search, in_phase=True)
     harmonic = search.band.harmonic
-    errors = [errors_of(x.pulsar, x.start, x.end, harmonic) for x in stretches]
+    errors = [errors_of(x.pulsar, x.start, x.end, harmonic, x.orbit_times) for x in stretches]
     pairs = zip(stretches, errors, strict=True)
     stretches = alike([x if own is None else replace(x, point=with_room(x.point, own)) for x, own in pairs])
-    found = {}
+    stars = _by_pulsar(stretches)
+    star_of = {x.place: i for i, own in enumerate(stars) for x in own}
+    parts: dict[int, list[OfStretch]] = {i: [] for i in range(len(stars))}
+    found: dict[int, OfPulsar] = {}
     for x, data in narrowed(stretches, search):
-        own = errors[x.place]
+        own, star = errors[x.place], star_of[x.place]
         if own is not None:
             own = moved_errors(own, float(search.reftime - x.pulsar.epoch), x.point)
         steps = phase_steps(x.pulsar, x.start, x.end, harmonic, search.reftime)
-        found[x.place] = OfStretch(x, data, own, steps)
-    return Measured(search, [_together([found[x.place] for x in own], search) for own in _by_pulsar(stretches)])
+        parts[star].append(OfStretch(x, data, own, steps))
+        if len(parts[star]) == len(stars[star]):  # narrow data of many pulsars would fill the memory
+            found[star] = _together(sorted(parts.pop(star), key=lambda x: x.stretch.start), search)
+    return Measured(search, [found[i] for i in range(len(stars))])
 
 
 def common(measured: list[Measured]) -> list[Measured]:
@@ -218,7 +242,11 @@ def _together(parts: list[OfStretch], search: PulsarSearch) -> OfPulsar:
         error = max(x.stretch.phase_error for x in parts)
         whole = replace(first, end=parts[-1].stretch.end, phase_error=error)
     unit = jnp.sum(jnp.stack([x**-2 for x in units])) ** -0.5
-    return OfPulsar(whole, parts, row, _summed(total), unit, _timing_mismatch(parts, each))
+    names = _names(parts)
+    z = np.random.default_rng(0).normal(size=(DRAWN, len(names)))
+    lost = float(np.nanmean(_mismatches(parts, names, z))) if names else 0.0  # some may be impossible
+    found = OfPulsar(whole, parts, row, _summed(total), unit, lost)
+    return found if found.log_loss(lost) > LEAST_LOSS else replace(found, parts=[])
 
 
 def _placed(likelihood: AmplitudeLikelihood, own: tuple[str, ...], names: tuple[str, ...]) -> AmplitudeLikelihood:
@@ -227,28 +255,26 @@ def _placed(likelihood: AmplitudeLikelihood, own: tuple[str, ...], names: tuple[
     return jax.tree.map(lambda x: jnp.zeros(len(names), x.dtype).at[places].set(x), likelihood)
 
 
-def _timing_mismatch(parts: list[OfStretch], each: tuple[AmplitudeLikelihood, ...]) -> float:
-    """Return the fraction of rho^2 that is lost by the errors of the solution, averaged over them.
+def _names(parts: list[OfStretch]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for x in parts for name in x.names))
 
-    It is lost within the parts, and between them where the phase at a glitch has an error.
+
+def _mismatches(parts: list[OfStretch], names: tuple[str, ...], z: np.ndarray) -> np.ndarray:
+    """Return the fractions of rho^2 that are lost by differences of entries in standard errors, (n, d): (n,).
+
+    They are those of the phase: antenna patterns are neglected. Phases of the parts count, too.
     """
-    names = tuple(dict.fromkeys(name for x in parts for name in x.names))
-    if not names:
-        return 0.0
-    z = np.random.default_rng(0).normal(size=(DRAWS, len(names)))
-    share = np.array([float(jnp.sum(own.fisher.A + own.fisher.B)) for own in each])
-    share /= np.sum(share)
-    lost = sum(
-        part
-        * (
-            0.0
-            if x.errors is None
-            else float(_mean_mismatch(x.data.observation, x.templates(names, z), x.stretch.point))
-        )
-        for part, x in zip(share, parts, strict=True)
-    )
-    together = sum(part * np.exp(2j * np.pi * x.cycles(names, z)) for part, x in zip(share, parts, strict=True))
-    return float(1 - (1 - lost) * np.mean(np.abs(together) ** 2))
+    n = len(z)
+    z = np.pad(z, ((0, -n % DRAWN), (0, 0)))  # a program for all
+    overlaps = []
+    for x in parts:
+        own = [
+            _overlaps(x.data.observation, x.templates(names, some), x.stretch.point)
+            for some in np.split(z, len(z) // DRAWN)
+        ]
+        overlaps.append(np.concatenate(own) * np.exp(2j * np.pi * x.cycles(names, z)))
+    weights = [float(jnp.sum(x.data.observation.weight)) for x in parts]
+    return (1 - np.abs(np.average(overlaps, axis=0, weights=weights)) ** 2)[:n]
 
 
 def _summed(likelihood: AmplitudeLikelihood) -> AmplitudeLikelihood:
@@ -261,8 +287,23 @@ def _templates(errors: TimingErrors, z: jax.Array) -> Doppler:
 
 
 @jax.jit
-def _mean_mismatch(observation: Observation, points: Doppler, centre: Doppler) -> jax.Array:
-    return jnp.mean(jax.lax.map(lambda point: mismatch(observation, point, centre), points, batch_size=16))
+def _overlaps(observation: Observation, points: Doppler, centre: Doppler) -> jax.Array:
+    """Return means over the data of exp(2 pi i (phase of each point - phase of centre)), (n,) complex128.
+
+    Phases are zero at the templates' reference time.
+    """
+    time, weight = observation.quadrature(NODES)
+    here = observation.source(centre)
+    place = jax.vmap(lambda trajectory, t: sites(trajectory, here, t))(observation.trajectory, time)
+
+    def one(point: Doppler) -> jax.Array:
+        there = observation.source(point)
+        cycles = jax.vmap(lambda x: phase_difference(x, here, there))(place)
+        angle = 2 * jnp.pi * (cycles + there.cycles_at_middle - here.cycles_at_middle)
+        cos, sin = (jnp.sum(weight * x) / jnp.sum(weight) for x in (jnp.cos(angle), jnp.sin(angle)))
+        return jax.lax.complex(cos, sin)
+
+    return jax.lax.map(one, points, batch_size=AT_ONCE)
 
 
 @jax.jit

@@ -44,7 +44,8 @@ class PulsarPosteriors(Displayed):
     table : QTable
         A row for each pulsar.
     posteriors : tuple of AmplitudePosterior or DualHarmonicPosterior
-        Posteriors with their samples, in the order of the rows.
+        Posteriors with their samples, in the order of the rows. Where errors of the timing solution are integrated
+        over, these are samples at 64 templates, and some are there several times.
     priors : tuple of AmplitudePrior or DualHarmonicPrior
         Their priors.
     likelihoods : tuple of PulsarLikelihood
@@ -78,9 +79,8 @@ def pulsar_posteriors(
     Each SFT is reduced to what it holds of each signal, as by `search_pulsars`, and the posterior of each pulsar is
     computed as by `amplitude_posterior`, whose documentation gives the sources. The phase is that of the timing
     solution at twice the rotation frequency. Errors in the .par file, as read by `timing_errors`, are integrated over
-    where they matter: that is where they lose on average more than a hundredth of the logarithm of the likelihood. With
-    a `DualHarmonicPrior` the signal is that at the rotation frequency and at twice it, as for
-    `dual_harmonic_posterior`.
+    where they lower the logarithm of the likelihood by more than 0.01 on average. With a `DualHarmonicPrior` the signal
+    is that at the rotation frequency and at twice it, as for `dual_harmonic_posterior`.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def pulsar_posteriors(
     UserWarning
         If the SFTs' band does not hold the signals of some pulsars, which are left out, or the errors of a timing
         solution cannot be integrated over: because templates are out of reach, so that the solution is taken as exact,
-        or because a loud signal measures it far better than they do, so that few draws count.
+        or because few draws of them count.
 
     Notes
     -----
@@ -153,7 +153,7 @@ def pulsar_posteriors(
         for place, pulsar in enumerate(found[-1].pulsars):
             key = jax.random.fold_in(jax.random.key(0), place)
             used.append(priors.get(pulsar.stretch.pulsar.name) or signal.prior())
-            likelihoods.append(pulsar_likelihood([one.pulsars[place] for one in found]))
+            likelihoods.append(pulsar_likelihood([one.pulsars[place] for one in found], place))
             posteriors.append(jax.tree.map(np.asarray, posterior_of(signal, likelihoods[-1], used[-1], key)))
             advance(1)
     table: Any = found[-1].table

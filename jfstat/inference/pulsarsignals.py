@@ -24,6 +24,8 @@ OfHarmonics: TypeAlias = Sequence[OfHarmonic]
 
 LOUDEST = 1000.0
 """2F up to which the sum over orientations of two harmonics is exact."""
+SPARE = 2
+"""Number of samples at all templates together over those that are taken, by the templates' shares."""
 AT_ONCE = 4
 """Number of posteriors that are computed together."""
 
@@ -126,7 +128,7 @@ class DualHarmonic:
         if np.any(loud):
             names = ", ".join(str(name) for name in np.asarray(table["name"])[loud])
             text = f"of {names} 2F is above {LOUDEST:g}: limits of two harmonics together may be off by some per cent."
-            warnings.warn(text, stacklevel=4)
+            warnings.warn(text, stacklevel=5)
         table["twoF_21"] = twoF[0]
         for name in ("c21", "c22"):
             add_limits(table, name, [getattr(x, name) for x in posteriors], credibility)
@@ -146,13 +148,14 @@ def posterior_of(signal: PulsarSignal, likelihood: PulsarLikelihood, prior: Any,
         own = jax.tree.map(lambda x: x[0], likelihood.harmonics)
         return signal.posterior(likelihood.with_units(own), prior, key, SAMPLES)
     of_taken, *keys = jax.random.split(key, 1 + n)
+    samples = SPARE * SAMPLES // n
 
     def one(x: tuple[tuple[AmplitudeLikelihood, ...], jax.Array]) -> Any:
-        return signal.posterior(likelihood.with_units(x[0]), prior, x[1], SAMPLES // n)
+        return signal.posterior(likelihood.with_units(x[0]), prior, x[1], samples)
 
     each = jax.lax.map(one, (likelihood.harmonics, jnp.stack(keys)), batch_size=AT_ONCE)
     log_share = likelihood.log_weight + each.log_bstat
-    taken = resampled(of_taken, jnp.repeat(log_share, SAMPLES // n), SAMPLES)
+    taken = resampled(of_taken, jnp.repeat(log_share, samples), SAMPLES)
     return signal.averaged(each, log_share, taken)
 
 

@@ -161,14 +161,21 @@ def timing_errors(
     return found
 
 
-def errors_of(pulsar: Pulsar, start: TimeLike | None, end: TimeLike | None, harmonic: float) -> TimingErrors | None:
-    """Compute `timing_errors`; None without any."""
-    centre, entries = pulsar.doppler(start, end, harmonic), pulsar.entries
+def errors_of(
+    pulsar: Pulsar,
+    start: TimeLike | None,
+    end: TimeLike | None,
+    harmonic: float,
+    orbit_times: tuple[float, float] | None = None,
+) -> TimingErrors | None:
+    """Compute `timing_errors`; None without any. `orbit_times` are as for `Pulsar.doppler_and_error`."""
+    centre, entries = pulsar.doppler_and_error(start, end, harmonic, orbit_times)[0], pulsar.entries
     if entries is None or not entries.errors:
         return None
 
     def template(entries: Entries) -> dict[str, float]:
-        return _coordinates(pulsar_of(entries, pulsar.name).doppler(start, end, harmonic))
+        own = pulsar_of(entries, pulsar.name)
+        return _coordinates(own.doppler_and_error(start, end, harmonic, orbit_times)[0])
 
     known = _coordinates(centre)
     found = {name: _steps(name, entries, template, known) for name in entries.errors}
@@ -225,7 +232,7 @@ def phase_steps(pulsar: Pulsar, start: TimeLike, end: TimeLike, harmonic: float,
 
     The phase is that of `Pulsar.glitch_cycles`, times `harmonic`.
     """
-    if pulsar.entries is None:
+    if pulsar.entries is None or not pulsar.glitches:
         return {}
 
     def phase(entries: Entries) -> dict[str, float]:

@@ -61,6 +61,8 @@ class Stretch:
         GPS times between which the SFTs lie, s.
     cycles : float
         Phase of the signal that glitches add, in cycles, where the template's phase is as without them.
+    orbit_times : tuple of float, or None
+        GPS times between which the template's orbit is fitted, if these are not `start` and `end`.
     """
 
     place: int
@@ -71,6 +73,7 @@ class Stretch:
     start: float
     end: float
     cycles: float
+    orbit_times: tuple[float, float] | None
 
 
 def targeted(search: PulsarSearch) -> QTable:
@@ -174,7 +177,8 @@ def _stretches(pulsar: Pulsar, search: PulsarSearch, in_phase: bool) -> list[Str
         except ValueError as problem:
             raise ValueError(f"pulsar {pulsar.name}: {problem}") from None
         cycles = harmonic * pulsar.glitch_cycles(*own, search.reftime)
-        found.append(Stretch(0, pulsar, moved_to(point, search.reftime), sum(errors.values()), tables, *own, cycles))
+        moved = moved_to(point, search.reftime)
+        found.append(Stretch(0, pulsar, moved, sum(errors.values()), tables, *own, cycles, whole))
     return found
 
 

@@ -8,9 +8,10 @@ from jax.scipy.special import logsumexp
 from scipy.stats import norm
 
 import jfstat
+from jfstat.inference.pulsarlikelihoods import measured
 from jfstat.inference.timingdraws import timing_draws
 from jfstat.pulsars.timingerrors import errors_of, moved_errors, phase_steps, with_room
-from jfstat.searching.knownpulsars import moved_to
+from jfstat.searching.knownpulsars import PulsarBand, moved_to, pulsar_search
 from jfstat.signal.times import GPSTime
 from jfstat.signal.values import all_parameters, value
 
@@ -195,5 +196,46 @@ def test_draws_give_means_over_the_errors(precisions):
     found = timing_draws(log_likelihood, d)
     assert float(logsumexp(log_likelihood(found.z) + found.log_weight)) == pytest.approx(wanted, abs=0.15)
     assert found.effective > 300
-    off = (np.mean(found.z, axis=0) - centre) @ np.linalg.cholesky(posterior)
-    assert np.all(np.abs(off) < 5 / np.sqrt(len(found.z)))
+    # for a likelihood of 1, that of no signal, the mean is 1
+    assert float(logsumexp(found.log_weight)) == pytest.approx(0.0, abs=0.3)
+    share = np.exp(log_likelihood(found.z) + found.log_weight - wanted)
+    off = (share @ found.z / np.sum(share) - centre) @ np.linalg.cholesky(posterior)
+    assert np.all(np.abs(off) < 5 * np.sqrt(np.sum(share**2)) / np.sum(share))
+
+
+def test_draws_of_many_errors_end():
+    found = timing_draws(lambda z: -50 * z[:, 0] ** 2, 150)
+    assert found.z.shape == (64, 150)
+
+
+def measured_of(sfts, pulsar):
+    search = pulsar_search(sfts, [pulsar], PulsarBand(harmonic=2), NOISE, None, 1.0, None, False)
+    (found,) = measured(search).pulsars
+    return found
+
+
+def test_phases_between_parts_count(centre, folder):
+    """A star with a glitch of next to nothing loses as much as without it."""
+    sfts = simulated(centre, AMPLITUDE)
+    known = {"F0": "21.25 1 3e-7", "RAJ": "10:00:00 1 0.02"}
+    glitch = {"GLEP_1": "57757.25", "GLF0_1": "1e-14"}
+    whole, parted = (measured_of(sfts, read(folder, **known | own)) for own in ({}, glitch))
+    assert len(parted.parts) == 2
+    assert parted.mismatch == pytest.approx(whole.mismatch, rel=0.1)
+    z = np.eye(2)
+    own = [x.likelihoods(x.names, z)[0].twoF for x in (whole, parted)]
+    np.testing.assert_allclose(own[1], own[0], rtol=0.1)  # some SFTs are left out at the glitch
+
+
+def test_orbits_change_alike_in_both_parts(centre, folder):
+    """An error of the period changes the one orbit of both parts, as it does in another file."""
+    orbit = {"BINARY": "ELL1", "PB": "1.5 1 1e-4", "A1": "3.0", "TASC": "57753.1", "EPS1": "0", "EPS2": "0"}
+    glitch = {"GLEP_1": "57757.25", "GLF0_1": "1e-14"}
+    sfts = simulated(centre, AMPLITUDE)
+    found, other = (measured_of(sfts, read(folder, **orbit | glitch | own)) for own in ({}, {"PB": "1.5001 1 1e-4"}))
+    names = found.names
+    z = np.asarray([[float(name == "PB") for name in names]])
+    for part, wanted in zip(found.parts, other.parts, strict=True):
+        moved = jax.tree.map(lambda x: x[0], part.templates(names, z))
+        assert float(moved.orbit.tp) == pytest.approx(float(wanted.stretch.point.orbit.tp), abs=1e-3)
+        assert float(moved.orbit.period) == pytest.approx(float(wanted.stretch.point.orbit.period), rel=1e-9)
