@@ -32,6 +32,8 @@ AT_ONCE = 8
 """Number of templates whose values are computed together."""
 NODES = 2
 """Times per SFT at which phases of templates are compared."""
+SIZES = 1.0, 0.37
+"""Parts of an error by which an entry is changed: by one a phase may change by whole cycles, which would not count."""
 FAINT = 10.0
 """2F from which a loss is counted: noise alone has some 4."""
 LEAST_LOSS = 1e-4
@@ -113,8 +115,9 @@ class OfPulsar:
         return 0.5 * mismatch * max(float(self.row[0]), FAINT)
 
     def losses(self, names: tuple[str, ...]) -> np.ndarray:
-        """Return the loss of the logarithm of the likelihood by one error of each entry, (d,)."""
-        return np.asarray(self.log_loss(_mismatches(self.parts, names, np.eye(len(names)))))
+        """Return the largest loss of the logarithm of the likelihood by some parts of an error of each entry, (d,)."""
+        z = np.concatenate([size * np.eye(len(names)) for size in SIZES])
+        return np.asarray(self.log_loss(_mismatches(self.parts, names, z))).reshape(len(SIZES), -1).max(axis=0)
 
     def likelihoods(self, names: tuple[str, ...], z: np.ndarray) -> tuple[AmplitudeLikelihood, np.ndarray]:
         """Return the likelihoods for differences of entries in standard errors, (n, d), and which the data reach, (n,).
