@@ -15,6 +15,7 @@ import gc
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -51,6 +52,9 @@ MOST_MEMORY = 3 << 30
 """Resident memory, bytes, from which on a worker drops them, too: two workers must fit in a small machine."""
 TESTS_BETWEEN = 8
 """Number of tests between two looks at a worker's memory and maps, which take some milliseconds."""
+DEEPEST = 5000
+"""Python's limit of nested calls: a worker of all tests marked ci once met that of 1000, in a fixture that alone needs far
+less."""
 LONGEST = [
     "package/test_settings",
     "package/test_wrong_kinds",
@@ -87,6 +91,7 @@ LONGEST = [
 ]
 """Modules that take longest, with the tests marked ci, and begin first: one at the end would leave a worker idle."""
 _tests_run = 0
+sys.setrecursionlimit(max(DEEPEST, sys.getrecursionlimit()))
 
 
 @pytest.fixture(autouse=True)

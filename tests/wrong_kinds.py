@@ -17,6 +17,7 @@ from strain_files import write_gwosc
 
 import jfstat
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
+from jfstat.inference.pulsarsignals import PulsarLikelihood
 from jfstat.statistic.likelihood import total_likelihood
 
 START = 1_167_458_304
@@ -136,7 +137,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     below = jfstat.Doppler(1.0, 0.3, [50.0, -5e-11], START)
     half = jfstat.prepare(jfstat.simulate_sfts(["H1", "L1"], START, 4 * 1800, 48.8, 51.2, seed=1), 49.9999, 50.0001)
     star = QTable({"name": ["J0"], "freq": [100.0] * u.Hz, "distance": [1.0] * u.kpc})
-    limits = PulsarPosteriors(star, (), (jfstat.AmplitudePrior(),), ((total_likelihood(data, point),),))
+    stack = jax.tree.map(lambda x: x[None], total_likelihood(data, point))
+    certain = PulsarLikelihood((stack,), (jnp.float64(1.0),), jnp.zeros(1))
+    limits = PulsarPosteriors(star, (), (jfstat.AmplitudePrior(),), (certain,))
     candidates = jfstat.write_candidates(found, tmp_path / "found.ecsv")
     stages = QTable({"candidate": [0, 0], "stage": [0, 1]})
     # few samples: LALSuite takes seconds to compress many
