@@ -53,8 +53,8 @@ MOST_MEMORY = 3 << 30
 TESTS_BETWEEN = 8
 """Number of tests between two looks at a worker's memory and maps, which take some milliseconds."""
 DEEPEST = 5000
-"""Python's limit of nested calls: a worker of all tests marked ci once met that of 1000, in a fixture that alone needs far
-less."""
+"""Python's limit of nested calls. A worker of all tests marked ci once met that of 1000, for reasons unknown, in a
+fixture that needs some 150 when it runs alone."""
 LONGEST = [
     "package/test_settings",
     "package/test_wrong_kinds",
