@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.bstat import log_bstat_of
-from jfstat.inference.pulsarlikelihoods import OfPulsar
+from jfstat.inference.pulsarlikelihoods import OfPulsar, names_of
 from jfstat.inference.pulsarsignals import PulsarLikelihood
 from jfstat.inference.timingdraws import timing_draws
 from jfstat.statistic.likelihood import AmplitudeLikelihood
@@ -86,7 +86,7 @@ def pulsar_likelihood(measured: Sequence[OfPulsar], seed: int = 0) -> PulsarLike
 
 def _that_matter(measured: Sequence[OfPulsar]) -> tuple[str, ...]:
     """Return names of the entries whose errors change the likelihood: others would only make draws rarer."""
-    names = tuple(dict.fromkeys(name for x in measured for name in x.names))
+    names = names_of(measured)
     lost = np.max([x.losses(names) for x in measured if x.parts], axis=0)
     return tuple(name for name, x in zip(names, lost, strict=True) if x > LEAST_OF_ENTRY)
 

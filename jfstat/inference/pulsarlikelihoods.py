@@ -6,6 +6,7 @@ that the timing solution has in each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,7 +63,7 @@ class OfStretch(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Names of the entries whose errors change the signal."""
         own = () if self.errors is None else self.errors.names
-        return (*own, *(name for name in self.phase_steps if name not in own))
+        return tuple(dict.fromkeys((*own, *self.phase_steps)))
 
     def templates(self, names: tuple[str, ...], z: np.ndarray) -> Doppler:
         """Return a stack of templates for differences of named entries in standard errors, (n, d)."""
@@ -108,7 +109,7 @@ class OfPulsar:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the entries whose errors change the signal."""
-        return _names(self.parts)
+        return names_of(self.parts)
 
     def log_loss(self, mismatch: float | np.ndarray) -> float | np.ndarray:
         """Return the loss of the logarithm of the likelihood by a mismatch."""
@@ -245,7 +246,7 @@ def _together(parts: list[OfStretch], search: PulsarSearch) -> OfPulsar:
         error = max(x.stretch.phase_error for x in parts)
         whole = replace(first, end=parts[-1].stretch.end, phase_error=error)
     unit = jnp.sum(jnp.stack([x**-2 for x in units])) ** -0.5
-    names = _names(parts)
+    names = names_of(parts)
     z = np.random.default_rng(0).normal(size=(DRAWN, len(names)))
     lost = float(np.nanmean(_mismatches(parts, names, z))) if names else 0.0  # some may be impossible
     found = OfPulsar(whole, parts, row, _summed(total), unit, lost)
@@ -258,7 +259,8 @@ def _placed(likelihood: AmplitudeLikelihood, own: tuple[str, ...], names: tuple[
     return jax.tree.map(lambda x: jnp.zeros(len(names), x.dtype).at[places].set(x), likelihood)
 
 
-def _names(parts: list[OfStretch]) -> tuple[str, ...]:
+def names_of(parts: Iterable[OfStretch | OfPulsar]) -> tuple[str, ...]:
+    """Return names of the entries whose errors change the signal in any of some parts, or at any harmonic."""
     return tuple(dict.fromkeys(name for x in parts for name in x.names))
 
 

@@ -58,7 +58,8 @@ def timing_draws(log_likelihood: Callable[[np.ndarray], np.ndarray], n_errors: i
         drawn = sources[-1].drawn(random, DRAWS)
         z, log_value = np.concatenate([z, drawn]), np.concatenate([log_value, log_likelihood(drawn)])
         densities = np.stack([source.log_density(z) for source in sources])
-        log_prior = densities[0] - _log_mean(densities, axis=0)  # over the density from which they were drawn
+        # over the mean of the densities from which they were drawn
+        log_prior = densities[0] - np.logaddexp.reduce(densities) + np.log(len(densities))
         log_weight = log_value + log_prior
         effective = _effective(log_weight)
         if effective >= ENOUGH:
@@ -86,11 +87,6 @@ class _Normal(NamedTuple):
         """Return the logarithm of the density up to a constant that all have in common, (n,)."""
         off = np.linalg.solve(self.factor, (z - self.mean).T)
         return -0.5 * np.sum(off * off, axis=0) - np.sum(np.log(np.diag(self.factor)))
-
-
-def _log_mean(x: np.ndarray, axis: int | None = None) -> np.ndarray:
-    top = np.max(x, axis=axis, keepdims=True)
-    return np.squeeze(top, axis) + np.log(np.mean(np.exp(x - top), axis=axis))
 
 
 def _shares(log_weight: np.ndarray) -> np.ndarray:

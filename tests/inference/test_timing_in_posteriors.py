@@ -27,7 +27,6 @@ SOLUTION = {
     "PEPOCH": "57700.0",
     "PX": "1.0",
 }
-GLITCH = {"GLEP_1": "57710.25", "GLPH_1": "0.3", "GLF0_1": "3e-6", "GLF1_1": "-2e-13"}
 AMPLITUDE = jfstat.Amplitude(h0=2.5e-25, cosi=0.4, psi=0.3, phi0=1.0)
 ERROR = 1.5e-6
 """Of F0 in files, Hz, which loses 0.4 of rho^2 on average."""
