@@ -7,6 +7,10 @@ A day of strain of two detectors is simulated with the signals of five pulsars: 
 with both harmonics. cwinpy heterodynes the frames and samples the posterior with dynesty; jfstat makes SFTs of the
 frames and sums the posterior. The priors are the same; cwinpy integrates over the noise floor, jfstat estimates it.
 
+    python examples/beside_cwinpy.py --grid --pulsars J0835-4510 J1748-2446 --json examples/beside_cwinpy_grid.json
+
+lets cwinpy sum its posterior over a grid instead of sampling it, for signals at one harmonic that are not strong.
+
     python examples/beside_cwinpy.py --likelihood --json examples/beside_cwinpy_likelihood.json
 
 does without dynesty, whose quantiles scatter by some per cent: amplitudes drawn from jfstat's posterior get weights,
@@ -17,6 +21,7 @@ of the same amplitudes without weights only as the likelihoods do.
 import argparse
 import json
 import logging
+import sys
 import tempfile
 import time
 from importlib.metadata import version
@@ -36,6 +41,8 @@ START, DAYS, NOISE = 1_167_458_304, 1, 4e-24
 BAND = 12.0, 120.0
 LARGEST = 2e-23
 """Largest amplitude that priors allow."""
+PHASES_OF_GRID = 25
+"""Values of psi and of phi0 in cwinpy's grid: enough where 2F is some 100."""
 PHASES = 64
 """Values of phi0 at which the two likelihoods are compared, to find where their phases are zero."""
 SOLUTION = "RAJ {ra}\nDECJ {dec}\nF0 {f0}\nF1 {f1}\nPEPOCH 57760\nPX 1.5\nEPHEM DE405\nUNITS TDB\n"
@@ -58,9 +65,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="file of results")
     parser.add_argument("--live", type=int, default=1024, help="live points of dynesty")
+    parser.add_argument("--grid", action="store_true", help="let cwinpy sum over a grid, without sampling")
     parser.add_argument("--likelihood", action="store_true", help="compare likelihoods, without sampling")
+    parser.add_argument("--theirs", type=Path, help="file of earlier results, from which cwinpy's limits are taken")
     parser.add_argument("--pulsars", nargs="+", choices=PULSARS, default=list(PULSARS), help="pulsars to compare")
     options = parser.parse_args()
+    if options.grid and any(map(both_harmonics, options.pulsars)):
+        parser.error("--grid is for pulsars with one harmonic: name them with --pulsars.")
     logging.disable(logging.INFO)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,21 +87,23 @@ def main() -> None:
                 options.json.write_text(json.dumps(result, indent=1) + "\n")
             return
         ours, seconds = with_jfstat(frames, files)
+        earlier = {} if options.theirs is None else earlier_rows(options.theirs)
         rows = []
         for pulsar in options.pulsars:
-            start = time.perf_counter()
-            theirs = with_cwinpy(folder, pulsar, files[pulsar], options.live)
-            row = {
-                "pulsar": pulsar,
-                "cwinpy_seconds": time.perf_counter() - start,
-                "cwinpy": theirs,
-                "jfstat": ours[pulsar],
-            }
-            row["ratio"] = {x: ours[pulsar][x] / theirs[x] for x in theirs}
+            row = earlier.get(pulsar)
+            if row is None:
+                start = time.perf_counter()
+                if options.grid:
+                    theirs = on_a_grid(folder, pulsar, files[pulsar], ours[pulsar]["h0"])
+                else:
+                    theirs = sampled(folder, pulsar, files[pulsar], options.live)
+                by = "grid" if options.grid else f"dynesty, {options.live} live points"
+                row = {"pulsar": pulsar, "by": by, "cwinpy_seconds": time.perf_counter() - start, "cwinpy": theirs}
+            row |= {"jfstat": ours[pulsar], "ratio": {x: ours[pulsar][x] / row["cwinpy"][x] for x in row["cwinpy"]}}
             print(json.dumps(row), flush=True)
             rows.append(row)
     result = {
-        "command": f"python examples/beside_cwinpy.py --live {options.live}",
+        "command": " ".join(["python examples/beside_cwinpy.py", *sys.argv[1:]]),
         "versions": {x: version(x) for x in ("cwinpy", "dynesty", "bilby", "jax")},
         "jfstat_seconds": seconds,
         "pulsars": rows,
@@ -193,7 +206,7 @@ def compared_likelihoods(folder: Path, frames: Path, files: dict[str, Path]) -> 
     from cwinpy.pe.likelihood import TargetedPulsarLikelihood
 
     sfts, rows = sfts_of(frames), []
-    floors = {"given": NOISE, "median_of_101": None, "median_of_1001": jfstat.Noise(median_bins=1001)}
+    floors = {"given": NOISE, "default": None, "median_of_101": jfstat.Noise()}
     for name, par in files.items():
         if both_harmonics(name):
             continue
@@ -253,31 +266,48 @@ def theirs_over_ours(theirs: Any, ours: AmplitudeLikelihood, drawn: jfstat.Ampli
     return np.array([of_cwinpy(*x) for x in zip(*values[:3], moved, strict=True)]) - of_jfstat(*values)
 
 
-def with_cwinpy(folder: Path, name: str, par: Path, live: int) -> dict[str, float]:
-    """Return limits by cwinpy's heterodyne and dynesty."""
+def earlier_rows(path: Path) -> dict[str, dict]:
+    """Return the rows of earlier results by pulsars' names."""
+    return {row["pulsar"]: row for row in json.loads(path.read_text())["pulsars"]}
+
+
+def run_of_cwinpy(folder: Path, name: str, par: Path, largest: float, **how: Any) -> Any:
+    """Heterodyne a pulsar's data with cwinpy, and run its parameter estimation with priors flat up to `largest`."""
     from bilby.core.prior import PriorDict, Sine, Uniform
     from cwinpy.pe import pe
 
     both = both_harmonics(name)
-    own = folder / f"cwinpy-{name}"
     data = {f"data_file_{k}f": heterodyned(folder, name, par, k) for k in ((1, 2) if both else (2,))}
     priors = PriorDict({"iota": Sine(0, np.pi, name="iota"), "psi": Uniform(0, np.pi / 2, name="psi")})
-    names = ("c21", "c22") if both else ("h0",)
-    for x in names:
-        priors[x] = Uniform(0, LARGEST, name=x)
+    for x in ("c21", "c22") if both else ("h0",):
+        priors[x] = Uniform(0, largest, name=x)
     for x in ("phi21", "phi22") if both else ("phi0",):  # phi0 is of the rotation
         priors[x] = Uniform(0, 2 * np.pi if both else np.pi, name=x)
-    runner = pe(
-        **data,
-        par_file=str(par),
-        prior=priors,
-        sampler="dynesty",
-        sampler_kwargs={"nlive": live, "sample": "rwalk", "verbose": False},
-        outdir=str(own),
-        label=name,
-    )
+    return pe(**data, par_file=str(par), prior=priors, outdir=str(folder / f"cwinpy-{name}"), label=name, **how)
+
+
+def sampled(folder: Path, name: str, par: Path, live: int) -> dict[str, float]:
+    """Return limits by cwinpy's heterodyne and dynesty."""
+    how = {"nlive": live, "sample": "rwalk", "verbose": False}
+    runner = run_of_cwinpy(folder, name, par, LARGEST, sampler="dynesty", sampler_kwargs=how)
     posterior = runner.result.posterior
+    names = ("c21", "c22") if both_harmonics(name) else ("h0",)
     return {x: float(np.quantile(posterior[x], 0.95)) for x in names}
+
+
+def on_a_grid(folder: Path, name: str, par: Path, limit: float) -> dict[str, float]:
+    """Return the limit by cwinpy's heterodyne and its posterior on a grid, with h0 up to three times a limit."""
+    largest = 3 * limit
+    points = {
+        "h0": np.linspace(0, largest, 91),
+        "iota": np.linspace(0, np.pi, 25),
+        "psi": np.linspace(0, np.pi / 2, PHASES_OF_GRID),
+        "phi0": np.linspace(0, np.pi, PHASES_OF_GRID),
+    }
+    grid = run_of_cwinpy(folder, name, par, largest, grid=True, grid_kwargs={"grid_size": points}).grid
+    density = grid.marginalize_posterior(not_parameters="h0")
+    below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
+    return {"h0": float(np.interp(0.95, below / below[-1], points["h0"]))}
 
 
 if __name__ == "__main__":

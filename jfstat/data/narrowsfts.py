@@ -311,6 +311,9 @@ def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, noise: Nois
     # the noise floor may need more than the guard
     room = max(reach, noise.reach + 1) if estimated else reach
     first, last = max(low - room, parts.first_bin), min(high + room, parts.last_bin)
+    if estimated:  # at an end of the SFTs the nearest full window counts
+        last = min(max(last, first + noise.least_bins - 1), parts.last_bin)
+        first = max(min(first, last - noise.least_bins + 1), parts.first_bin)
     if estimated and last + 1 - first < noise.least_bins:
         raise ValueError(
             f"the noise floor needs {noise.least_bins} bins and the SFTs hold {last + 1 - first}: widen their band, "

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.noise import NoiseLike
+from jfstat.data.noise import Noise, NoiseLike
 from jfstat.display import Displayed, Facts
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.inference.amplitudeposterior import AmplitudePosterior
@@ -96,7 +96,11 @@ def pulsar_posteriors(
         end, too.
     credibility : float
         Probability of limits and intervals.
-    sqrt_sx, ephemeris, guard, progress
+    sqrt_sx : float, sequence, mapping or Noise, optional
+        Noise floor in 1/sqrt(Hz), one for all detectors or one for each, or how it is estimated. By default the running
+        median of 1001 bins, or of as many as the SFTs hold, but of at least 101; ``jfstat.Noise()`` gives the 101 bins
+        of `search_pulsars`.
+    ephemeris, guard, progress
         See `search_pulsars`.
 
     Returns
@@ -134,17 +138,19 @@ def pulsar_posteriors(
 
     Notes
     -----
-    With the default floor, estimated from each SFT by the running median, strong signals raise their own floor; give
-    ``sqrt_sx=jfstat.Noise(off_source=...)`` for those. Its 101 bins know the floor of an SFT to some 14 %, so that
-    limits of days without a signal scatter by some per cent; where the floor is smooth over half a hertz,
-    ``jfstat.Noise(median_bins=1001)`` is steadier. SFTs are assumed to have rectangular windows; with a window w,
-    h0 is too small by mean(w)/rms(w).
+    The running median of 1001 bins of half-hour SFTs is as wide as half a hertz, and knows the floor of an SFT to some
+    5 %; of 101 bins to 14 %, so that limits of h0 from a day scatter by some per cent. Lines do not matter, but where
+    the floor itself bends within half a hertz, as beside the lines of the mains, ``sqrt_sx=jfstat.Noise()`` follows it.
+    Strong signals raise their own floor; give ``sqrt_sx=jfstat.Noise(off_source=...)`` for those. SFTs are assumed to
+    have rectangular windows; with a window w, h0 is too small by mean(w)/rms(w).
     """
     known = check_pulsars(pulsars)
     signal, priors = _signal_and_priors(prior, known)
     level = probability(credibility, "credibility", "give one such as 0.95")
     bands = [PulsarBand(harmonic=harmonic) for harmonic in signal.harmonics]
     search = pulsar_search(sfts, known, bands[0], sqrt_sx, ephemeris, guard, None, progress)
+    if sqrt_sx is None:
+        search = replace(search, noise=Noise.steady(search.parts.last_bin + 1 - search.parts.first_bin))
     searches = [replace(search, band=band) for band in bands]
     warn_of_ephemerides(known, ephemeris)
     found = common([measured(search) for search in searches])
@@ -161,7 +167,7 @@ def pulsar_posteriors(
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
     signal.add_columns(table, posteriors, [np.array([x.row[0] for x in one.pulsars]) for one in found], level)
     _add_ellipticities(table, [x.stretch.pulsar for x in found[-1].pulsars])
-    table.meta["credibility"] = level
+    table.meta |= dict(noise=search.noise.words, credibility=level)
     return PulsarPosteriors(table, tuple(posteriors), tuple(used), tuple(likelihoods))
 
 

@@ -79,6 +79,24 @@ def test_a_row_is_the_posterior_of_the_pulsars_template(found, sfts, pulsars):
     assert float(own.log_bstat) == pytest.approx(float(other.log_bstat), abs=0.1)
 
 
+def test_the_default_floor_is_nearly_as_good_as_the_known_one(found, sfts, pulsars):
+    for own, known, pulsar in zip(sfts, found, pulsars, strict=True):
+        other = jfstat.pulsar_posteriors(own, pulsar, progress=False)
+        assert other.table.meta["noise"] == "median of 1001 bins"
+        # of 96 SFTs of each detector, floors to 5 %: weights to 5 %, and so amplitudes to 0.4 % of their errors
+        assert other.table["h0_limit"][0] == pytest.approx(known.table["h0_limit"][0], rel=0.01)
+
+
+def test_few_bins_have_a_narrower_median(pulsars):
+    f = float(pulsars[1].doppler(START, START + 20000).fkdot[0])
+    few = jfstat.simulate_sfts(["H1"], START, 20000, f - 0.1, f + 0.1, sqrt_sx=NOISE, seed=1)
+    assert few.n_bins == 361
+    table = jfstat.pulsar_posteriors(few, pulsars[1], progress=False).table
+    assert table.meta["noise"] == "median of 361 bins"
+    table = jfstat.pulsar_posteriors(few, pulsars[1], sqrt_sx=jfstat.Noise(), progress=False).table
+    assert table.meta["noise"] == "median of 101 bins"
+
+
 def test_strains_become_ellipticities(found, pulsars):
     table = found[1].table
     distance = (1 / (pulsars[1].parallax * u.rad).to_value(u.arcsec)) * u.pc

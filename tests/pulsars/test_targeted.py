@@ -160,6 +160,20 @@ def test_floors_from_off_source_bins_are_those_of_prepare(n, n_bins, left_out, w
     np.testing.assert_allclose(x**2, power / off_source_power(side_bins(wide)), rtol=1e-4)
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+def test_near_the_ends_of_the_SFTs_the_nearest_full_window_gives_the_floor(side):
+    edges = (60.0, 61.5) if side < 0 else (58.5, 60.0)
+    sfts = jfstat.simulate_sfts(["H1"], START, 12 * 3600, *edges, sqrt_sx=4e-24, seed=1)
+    point = jfstat.Doppler(1.0, 0.3, [60.0 - side * 0.05], START)
+    noise, guard = jfstat.Noise(median_bins=1001), 0.03  # fewer bins within the guard than in the window
+    near = narrow_sfts(InMemory(sfts), [point], jfstat.observation(sfts, sqrt_sx=noise), noise, guard)[0]
+    # the floor is that of the last full window of each SFT
+    bins = sfts["H1"].data[:, :1001] if side < 0 else sfts["H1"].data[:, -1001:]
+    expected = [running_median_psd(sft, 1800.0, 1001)[0] for sft in bins]
+    weights = np.asarray(near.observation.weight)[0, : len(bins)]
+    np.testing.assert_allclose(weights, np.mean(1 / np.array(expected)) ** -1 / expected, rtol=1e-5)
+
+
 @pytest.mark.ci
 def test_many_rows_many_templates_and_windows_in_one_pass():
     sfts, point, amplitude = signal(3, 60.0, days=16, window="tukey:0.01")
