@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from jfstat.searching.statistics.mean import MeanTwoF
     from jfstat.searching.statistics.transient import Transient
     from jfstat.searching.summary import summary
+    from jfstat.searching.trackpower import track_power
     from jfstat.sfts import SFTs, join_sfts, read_sfts, write_sfts
     from jfstat.sfts.dump import dump_sfts
     from jfstat.sfts.naming import public_description
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
+    from jfstat.statistic.trackpower import TrackPower
     from jfstat.statistic.transientnull import transient_null
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
@@ -209,6 +211,7 @@ __all__ = [
     "Stages",
     "TimingErrors",
     "Track",
+    "TrackPower",
     "Transient",
     "TransientMap",
     "TransientRange",
@@ -312,6 +315,7 @@ __all__ = [
     "timing_errors",
     "to_bilby",
     "track",
+    "track_power",
     "transient_map",
     "transient_null",
     "transient_twoF",
@@ -401,6 +405,7 @@ _HOMES = {
     "Stages": "jfstat.followup.options",
     "TimingErrors": "jfstat.pulsars.timingerrors",
     "Track": "jfstat.tracking.track",
+    "TrackPower": "jfstat.statistic.trackpower",
     "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
     "TransientRange": "jfstat.statistic.transients",
@@ -504,6 +509,7 @@ _HOMES = {
     "timing_errors": "jfstat.pulsars.timingerrors",
     "to_bilby": "jfstat.inference.bilby",
     "track": "jfstat.tracking.track",
+    "track_power": "jfstat.searching.trackpower",
     "transient_map": "jfstat.statistic.transients",
     "transient_null": "jfstat.statistic.transientnull",
     "transient_twoF": "jfstat.statistic.transients",

@@ -41,6 +41,7 @@ from jfstat.statistic.noiseenergy import NoiseEnergy
 from jfstat.statistic.polarisations import PolarisationFstat
 from jfstat.statistic.resample import Resampled
 from jfstat.statistic.semicoherent import SemicoherentAmplitude, SemicoherentFstat
+from jfstat.statistic.trackpower import TrackPower
 from jfstat.statistic.transients import TransientMap
 from jfstat.tracking.track import Track
 from jfstat.tracking.viterbi import PathPosterior, ViterbiPath
@@ -51,7 +52,7 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
-CLASSES += (EllipticityLikelihoods, Exponential, PolarisationFstat, TimingErrors)
+CLASSES += (EllipticityLikelihoods, Exponential, PolarisationFstat, TimingErrors, TrackPower)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity, NoiseEnergy)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()

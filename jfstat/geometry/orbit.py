@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jfstat.maths.arrays import module_for, on_device
-from jfstat.maths.kepler import kepler
+from jfstat.maths.kepler import kepler, kepler_in_steps
 from jfstat.signal.templates import Orbit
 
 
@@ -52,6 +52,15 @@ def orbit_delay_at_arrival(orbit: Orbit, t_ssb: jax.Array) -> jax.Array:
     rate = 2 * jnp.pi / orbit.period
     anomaly = kepler(rate * (t_ssb - orbit.tp), orbit.ecc, rate * p, rate * q)
     return p * (jnp.cos(anomaly) - orbit.ecc) + q * jnp.sin(anomaly)
+
+
+def orbit_delay_and_slope_at_arrival(orbit: Orbit, t_ssb: jax.Array, steps: int) -> tuple[jax.Array, jax.Array]:
+    """Return `orbit_delay_at_arrival` and its derivative, for many SSB times; see `kepler_in_steps` for `steps`."""
+    p, q = _amplitudes(orbit)
+    rate = 2 * jnp.pi / orbit.period
+    cos, sin = kepler_in_steps((t_ssb - orbit.tp) / orbit.period, orbit.ecc, rate * p, rate * q, steps)
+    change = q * cos - p * sin
+    return p * (cos - orbit.ecc) + q * sin, change * rate / (1 - orbit.ecc * cos + rate * change)
 
 
 def emission_time(orbit: Orbit, t_ssb: jax.Array) -> jax.Array:

@@ -17,8 +17,10 @@ from jfstat.signal.templates import Doppler, check_possible
 from jfstat.signal.values import physical, with_fields
 
 
-def stacked_bank(bank: Any) -> Doppler:
-    """Return a bank as NumPy arrays with exactly one leading axis, on the host, where it is divided into batches.
+def stacked_bank(bank: Any, name: str = "bank") -> Doppler:
+    """Return the argument `name`, a bank, as NumPy arrays with exactly one leading axis, on the host.
+
+    There it is divided into batches.
 
     Raises
     ------
@@ -31,10 +33,10 @@ def stacked_bank(bank: Any) -> Doppler:
         bank = bank_from_table(bank)
     if not isinstance(bank, Doppler):
         raise TypeError(
-            f"bank must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.template_bank."
+            f"{name} must be a jfstat.Doppler, one or a stack, not {type(bank).__name__}: see jfstat.template_bank."
         )
     if np.size(bank.alpha) == 0:
-        raise ValueError("bank holds no templates: give at least one.")
+        raise ValueError(f"{name} holds no templates: give at least one.")
     if bank.reftime is not None:
         _ = bank.reftime.common  # a table has one reference time
     # a Doppler's leaves have the same batch axes

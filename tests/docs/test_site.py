@@ -57,6 +57,7 @@ WITHOUT_EXAMPLE = {
     "SemicoherentFstat",
     "TimingErrors",
     "Track",
+    "TrackPower",
     "TransientMap",
     "TransientRange",
     "TwoF",

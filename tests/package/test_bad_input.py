@@ -268,6 +268,7 @@ RESULTS += (
     "SemicoherentAmplitude",
     "SemicoherentFstat",
     "Track",
+    "TrackPower",
     "UpperLimit",
     "ViterbiPath",
 )

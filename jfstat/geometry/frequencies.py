@@ -1,0 +1,74 @@
+"""Compute a template's instantaneous frequency at detectors, at times given beforehand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jfstat.geometry.antenna import harmonics_of
+from jfstat.geometry.orbit import orbit_delay_and_slope_at_arrival
+from jfstat.geometry.source import Source, spin_drift
+from jfstat.geometry.trajectory import Trajectory
+
+
+class Motion(NamedTuple):
+    """Positions and velocities of a detector at some times, of any shape (...); components of vectors come first.
+
+    Attributes
+    ----------
+    time : (...) float64
+        Detector time, s since the epoch.
+    position : (3, ...) float64
+        Vector from the SSB to the detector, light-seconds.
+    velocity : (3, ...) float64
+        Its rate of change, in units of the speed of light.
+    einstein, einstein_rate : (...) float64
+        Einstein delay TDB - TDT, s, and its rate of change.
+    harmonics : (5, ...) float64
+        Harmonics of sidereal time of which antenna patterns are sums, see `pattern_coefficients`.
+    """
+
+    time: jax.Array
+    position: jax.Array
+    velocity: jax.Array
+    einstein: jax.Array
+    einstein_rate: jax.Array
+    harmonics: jax.Array
+
+
+def motion_of(trajectory: Trajectory, time: jax.Array) -> Motion:
+    """Compute the motion of one detector at detector times of any shape, s since the epoch."""
+    state, rate = jax.jvp(trajectory, (time,), (jnp.ones_like(time),))
+    position, velocity = (jnp.moveaxis(x.position, -1, 0) for x in (state, rate))
+    sidereal = jnp.stack(harmonics_of(jnp, state.sidereal))
+    return Motion(time, position, velocity, state.einstein, rate.einstein, sidereal)
+
+
+def along(vector: jax.Array, components: jax.Array) -> jax.Array:
+    """Return the sum of products with a vector, (n,), of components, (n, ...): elementwise terms, which XLA fuses."""
+    return sum(x * own for x, own in zip(vector, components, strict=True))  # type: ignore[return-value]
+
+
+def detector_frequency(source: Source, motion: Motion, steps: int) -> jax.Array:
+    """Return a source's instantaneous frequency at a detector, Hz, shaped like the times of the motion, float64.
+
+    It is the derivative of the phase with respect to the detector's time, with the detector's motion, the Einstein
+    delay, the source's orbit and its proper motion. The Shapiro delay is left out: it changes the frequency by less
+    than 1e-9 of itself even for a source at the limb of the Sun. See `kepler_in_steps` for `steps`.
+    """
+    direction, t = source.direction, motion.time
+    toward, speed = along(direction.vector, motion.position), along(direction.vector, motion.velocity)
+    if direction.velocity is not None:
+        sideways, since = along(direction.velocity, motion.position), t - direction.since
+        toward = toward + sideways * since
+        speed = speed + along(direction.velocity, motion.velocity) * since + sideways
+    tau, rate = t + (toward + motion.einstein), 1 + (speed + motion.einstein_rate)
+    if source.orbit is not None:
+        across, slope = orbit_delay_and_slope_at_arrival(source.orbit, tau, steps)
+        tau, rate = tau - across, rate * (1 - slope)
+    frequency = (source.frequency + source.evolution[0]) + spin_drift(source.evolution, tau - source.middle)
+    if source.model is not None:
+        frequency = frequency + source.model.frequency(tau)
+    return frequency * rate
