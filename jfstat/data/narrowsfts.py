@@ -130,6 +130,7 @@ def narrow_sfts(
     observation: Observation,
     noise: Noise,
     guard: float,
+    least_reaches: Sequence[float] | None = None,
 ) -> list[NarrowData]:
     """Compute narrow data around each of some templates whose bands overlap, in one pass over the SFTs.
 
@@ -144,6 +145,8 @@ def narrow_sfts(
         Of which `Noise.require_middle` holds.
     guard : float
         Distance from a signal up to which bins are used, Hz; less if the files have less.
+    least_reaches : sequence of float, optional
+        Reach of the narrow data of each template, Hz, where that is farther than usual.
 
     Raises
     ------
@@ -159,8 +162,9 @@ def narrow_sfts(
         jax.tree.map(lambda leaf, i=i: on_device(np.asarray(leaf)[i]), observation.trajectory)
         for i in range(len(times.series))
     ]
+    target = in_callers_context(partial(target_of, observation, trajectories, times))
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy and XLA compute outside of Python's lock
-        targets = list(pool.map(in_callers_context(partial(target_of, observation, trajectories, times)), points))
+        targets = list(pool.map(target, points, least_reaches or [0.0] * len(points)))
     reach = int(guard * tsft) + TOLERATED_BINS
     floors = noise.floors(times.detectors)
     first, last = _band(parts, targets, reach, noise, None in floors)

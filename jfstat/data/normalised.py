@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.data.noise import Noise, NoiseFloor, noise_weights
 from jfstat.data.observation import Observation, Span, observed, reference_time
+from jfstat.data.targets import chunks
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.geometry.frequencies import Motion, motion_of
 from jfstat.maths.arrays import on_device
@@ -71,11 +72,13 @@ def normalised(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) 
     bins = np.zeros((sfts.n_bins, len(each), rows), np.float32 if power else np.complex64)
     mean = [np.empty(len(s)) for s in sfts]
     for k, floor in enumerate(each):
-        for i, sft in enumerate(floor.series.data):
-            psd = floor.psd(i)
-            mean[k][i] = floor.band_mean(psd)
-            scaled = sft * np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd))
-            bins[:, k, i] = scaled.real**2 + scaled.imag**2 if power else scaled
+        for rows_of in chunks(len(floor.series)):  # turned over together: values of a bin are neighbours
+            own = floor.series.data[rows_of].copy()
+            for i, sft in enumerate(own):
+                psd = floor.psd(rows_of.start + i)
+                mean[k][rows_of.start + i] = floor.band_mean(psd)
+                sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
+            bins[:, k, rows_of] = (own.real**2 + own.imag**2 if power else own).T
     weights, mean_inverse = noise_weights(mean)
     seen = observed(sfts, weights, mean_inverse, Span.of(sfts), reference_time(None, sfts.start), ephemeris)
     padded = jnp.pad(jnp.asarray(bins), [(0, 0), (0, 0), (0, seen.start.shape[-1] - rows)])

@@ -125,8 +125,12 @@ class Target:
         return self.heterodyne + self.phases[i].turns
 
 
-def target_of(observation: Observation, trajectories: Sequence[Trajectory], times: SFTs, point: Doppler) -> Target:
+def target_of(
+    observation: Observation, trajectories: Sequence[Trajectory], times: SFTs, point: Doppler, least_reach: float = 0.0
+) -> Target:
     """Return the target of one concrete template in SFTs whose detectors have these trajectories.
+
+    The narrow data reach as far as usual, or `least_reach`, Hz, if that is farther, up to about the width of a bin.
 
     Raises
     ------
@@ -157,6 +161,10 @@ def target_of(observation: Observation, trajectories: Sequence[Trajectory], time
         )
     reach = usual_reach(observation, point)
     length = COARSE_TURNS / reach
+    if least_reach > reach:
+        # a block also holds the SFTs that begin in it, and is no shorter than one
+        length = max(COARSE_TURNS / least_reach, 2 * tsft) - tsft
+        reach = COARSE_TURNS / (length + tsft)
     start = min(float(series.since(epoch)[0]) for series in times if len(series))
     span = float(observation.tspan)
     n_blocks = max(1, int(np.ceil(span / length)))

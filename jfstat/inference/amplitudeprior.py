@@ -21,6 +21,14 @@ OF_H0 = (Uniform, HalfNormal, LogUniform, FermiDirac)
 OF_ORIENTATION = (Normal, Uniform)
 WIDTHS = {"cosi": 2.0, "psi": 0.5 * np.pi}
 """Widths of the ranges, around zero, in which isotropic orientations are uniform."""
+PERIOD = WIDTHS["psi"]
+"""Period of psi, rad: signals with psi and psi + pi/2 differ in phi0 alone, by pi."""
+WHOLE = 1e-9
+"""Part of a period by which the width of a range may miss a whole number of periods."""
+_TOO_WIDE = (
+    "psi has a range that is longer than pi/2, after which signals repeat, and no whole number of times: give a "
+    "shorter one, or None for all orientations."
+)
 
 
 @registered
@@ -46,11 +54,13 @@ class AmplitudePrior(Displayed):
     TypeError
         If an argument is no such distribution.
     ValueError
-        If no part of a distribution is possible: h0 must not be negative, and cosi lies between -1 and 1.
+        If no part of a distribution is possible: h0 must not be negative, and cosi lies between -1 and 1. If psi has
+        a range with edges that is longer than pi/2 and no multiple of it.
 
     Notes
     -----
-    Signals with psi and psi + pi/2 differ only in phi0, by pi, so psi may be given in any range. Measurements of the
+    Signals with psi and psi + pi/2 differ only in phi0, by pi, so psi may be given around any value. A uniform range of
+    several periods is shortened to its first, which holds the same signals. Measurements of the
     inclination by electromagnetic waves often leave the sign of cosi open: the two signs are then two priors, whose
     Bayes factors are averaged.
 
@@ -70,7 +80,7 @@ class AmplitudePrior(Displayed):
         psi: NumberLike | Normal | Uniform | None = None,
     ):
         check_strain_prior(h0, "h0")
-        set_fields(self, h0=h0, cosi=_checked(cosi, "cosi", 1.0), psi=_checked(psi, "psi", np.inf))
+        set_fields(self, h0=h0, cosi=_checked(cosi, "cosi", 1.0), psi=one_period(_checked(psi, "psi", np.inf)))
 
     @property
     def orientation(self) -> AmplitudePrior:
@@ -183,6 +193,33 @@ def _checked(x: object, name: str, most: float) -> Any:
     value = as_float64(x, name, "rad" if name == "psi" else "")
     if np.ndim(value):
         raise ValueError(f"{name} must be one number or a distribution, not {shown(x)}.")
-    if not is_traced(value) and abs(float(value)) > most:
-        raise ValueError(f"{name} must lie between -{most:g} and {most:g}, not {float(value)}: correct it.")
+    if not is_traced(value) and not (np.isfinite(value) and abs(float(value)) <= most):
+        between = f"lie between -{most:g} and {most:g}" if np.isfinite(most) else "be finite"
+        raise ValueError(f"{name} must {between}, not {float(value)}: correct it.")
     return value
+
+
+def one_period(prior: Any) -> Any:
+    """Return a prior of psi that holds the same signals within one period, pi/2, where it is uniform.
+
+    Raises
+    ------
+    ValueError
+        If its range is longer than the period and has edges, which the signals of other periods would blur.
+    """
+    if isinstance(prior, Uniform):
+        low, width = prior.low, prior.high - prior.low
+        times = width / PERIOD
+        whole = abs(times - module_for(times).round(times)) < WHOLE
+        if not is_traced(times) and times > 1 + WHOLE and not whole:
+            raise ValueError(_TOO_WIDE)
+        if not is_traced(times):
+            return Uniform(low, low + PERIOD) if times > 1 else prior
+        high = jnp.where(times <= 1 + WHOLE, prior.high, jnp.where(whole, low + PERIOD, jnp.nan))
+        return Uniform(low, high)
+    if isinstance(prior, Normal) and not any(is_traced(x) for x in (prior.mu, prior.sigma, prior.low, prior.high)):
+        low, high = prior.range
+        cut = low == prior.low or high == prior.high
+        if cut and high - low > (1 + WHOLE) * PERIOD:
+            raise ValueError(_TOO_WIDE)
+    return prior

@@ -16,10 +16,12 @@ from jax.scipy.special import ndtr, ndtri
 from jax.scipy.stats import norm
 
 from jfstat.display import Displayed
-from jfstat.maths.arrays import is_traced
+from jfstat.maths.arrays import is_traced, module_for
 from jfstat.maths.pytrees import registered, set_fields
 from jfstat.validation import NumberLike, as_float64, require, shown
 
+SIGMAS = 6.0
+"""Range of normal distributions that counts in integrals, in standard deviations."""
 LEAST_LEFT = 1e-9
 """Least part of a normal distribution that may be left when it is cut."""
 
@@ -63,6 +65,11 @@ class _Ended(Displayed):
     @property
     def high(self) -> jax.Array:
         return self.maximum
+
+    @property
+    def range(self) -> tuple[jax.Array, jax.Array]:
+        """Ends of the range that counts in integrals."""
+        return self.minimum, self.maximum
 
 
 class _Positive(Displayed):
@@ -275,6 +282,13 @@ class Normal(_Ended):
             raise ValueError("minimum of Normal must be less than its maximum: give them in order.")
         if abs(self._below(self.maximum) - self._below(self.minimum)) < LEAST_LEFT:
             raise ValueError("Normal holds next to nothing between minimum and maximum: give another mu or sigma.")
+
+    @property
+    def range(self) -> tuple[jax.Array, jax.Array]:
+        """Ends of the range that counts in integrals: near the mean, or the end of the range nearest to it."""
+        numbers = module_for(self.mu, self.sigma, self.minimum, self.maximum)
+        nearest, far = numbers.clip(self.mu, self.minimum, self.maximum), SIGMAS * self.sigma
+        return numbers.maximum(self.minimum, nearest - far), numbers.minimum(self.maximum, nearest + far)
 
     @property
     def _side(self) -> jax.Array:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from jfstat.inference.amplitudeprior import WIDTHS, AmplitudePrior, is_distribution
+from jfstat.inference.amplitudeprior import PERIOD, WIDTHS, AmplitudePrior, is_distribution
 from jfstat.inference.distributions import Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
@@ -43,8 +43,8 @@ SHARE_POWER = 4
 sums around the others."""
 GRID = 96
 """Number of values of cosi, and of psi, where the prior of either is not isotropic."""
-SIGMAS = 6.0
-"""Range of normal priors that counts, in standard deviations."""
+WRAPPED = 8
+"""Periods of psi on each side that a normal prior reaches, if its standard deviation is less than one."""
 LEAST_EIGENVALUE = 1e-12
 """Least eigenvalue of a Fisher matrix, over its largest: smaller ones, of polarisations not seen, are replaced."""
 LEAST_FISHER = 1e-100
@@ -188,7 +188,9 @@ class OnGrid(NamedTuple):
         # isotropic: in the inclination, in which amplitudes that go to zero face on are smooth, too
         known = self.prior.cosi, self.prior.psi
         cosi, of_cosi = _between(known[0], u) if known[0] is not None else _isotropic(u)
-        psi, of_psi = _between(known[1], v) if known[1] is not None else (WIDTHS["psi"] * (v - 0.5), jnp.zeros_like(v))
+        psi, of_psi = (
+            _within_a_period(known[1], v) if known[1] is not None else (WIDTHS["psi"] * (v - 0.5), jnp.zeros_like(v))
+        )
         return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
 
 
@@ -210,13 +212,24 @@ def _between(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax.Array, 
     """
     if not is_distribution(prior):
         return jnp.broadcast_to(jnp.asarray(prior), u.shape), jnp.zeros_like(u)
-    low, high = prior.low, prior.high
-    if isinstance(prior, Normal):
-        nearest = jnp.clip(prior.mu, low, high)
-        low = jnp.maximum(low, nearest - SIGMAS * prior.sigma)
-        high = jnp.minimum(high, nearest + SIGMAS * prior.sigma)
+    low, high = prior.range
     values = low + u * (high - low)
     return values, prior.log_prob(values) + jnp.log(high - low)
+
+
+def _within_a_period(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return `_between` for psi: a normal prior that is wider than the period of psi is wrapped around it."""
+    if not isinstance(prior, Normal):
+        return _between(prior, u)
+    values, log_density = _between(prior, u)
+    low, high = prior.range
+    around = prior.mu + PERIOD * (u - 0.5)
+    turns = PERIOD * jnp.arange(-WRAPPED, WRAPPED + 1)
+    wrapped = logsumexp(prior.log_prob(around[:, None] + turns), axis=1)
+    # still wider ones are uniform to 1e-8
+    wrapped = jnp.where(prior.sigma < PERIOD, wrapped, -np.log(PERIOD)) + np.log(PERIOD)
+    wide = high - low > PERIOD
+    return jnp.where(wide, around, values), jnp.where(wide, wrapped, log_density)
 
 
 def orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> OnSphere | OnGrid:

@@ -68,9 +68,11 @@ def pulsar_likelihood(measured: Sequence[OfPulsar], seed: int = 0) -> PulsarLike
     found = timing_draws(log_likelihood, len(names), seed)
     star = measured[0].stretch.pulsar.name
     if np.mean(inside[0]) < 1 - MOST_BEYOND:  # of the draws from the errors themselves
+        beyond = 100 * (1 - np.mean(inside[0]))
         warnings.warn(
-            f"{100 * (1 - np.mean(inside[0])):.0f} % of the templates within the timing errors of {star} are out of "
-            "reach: the solution is taken as exact, and limits hold only if it is.",
+            f"the timing errors of {star} are too large to be integrated over ({beyond:.0f} % of the "
+            "templates within them are out of reach): its solution is taken as exact, and if it is not, its limits "
+            "are too low.",
             stacklevel=5,
         )
         return alone

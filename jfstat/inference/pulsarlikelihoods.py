@@ -18,7 +18,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.inference.bstat import unit_of_h0
-from jfstat.pulsars.timingerrors import TimingErrors, errors_of, moved_errors, phase_steps, with_room
+from jfstat.pulsars.timingerrors import TimingErrors, errors_of, frequency_spread, moved_errors, phase_steps, with_room
 from jfstat.searching.knownpulsars import PulsarSearch
 from jfstat.searching.targeted import Stretch, alike, narrowed, row_of, stretches_of, table_of
 from jfstat.signal.templates import Doppler
@@ -35,6 +35,8 @@ NODES = 2
 """Times per SFT at which phases of templates are compared."""
 SIZES = 1.0, 0.37
 """Parts of an error by which an entry is changed: by one a phase may change by whole cycles, which would not count."""
+SPREADS = 5.0
+"""Reach of the data of a pulsar in standard deviations of the frequency."""
 FAINT = 10.0
 """2F from which a loss is counted: noise alone has some 4."""
 LEAST_LOSS = 1e-4
@@ -174,19 +176,31 @@ def measured(search: PulsarSearch) -> Measured:
     errors = [errors_of(x.pulsar, x.start, x.end, harmonic, x.orbit_times) for x in stretches]
     pairs = zip(stretches, errors, strict=True)
     stretches = alike([x if own is None else replace(x, point=with_room(x.point, own)) for x, own in pairs])
+    epochs = [float(search.reftime - x.pulsar.epoch) for x in stretches]
+    errors = [
+        None if own is None else moved_errors(own, since, x.point)
+        for x, own, since in zip(stretches, errors, epochs, strict=True)
+    ]
+    stretches = [
+        x if own is None else replace(x, least_reach=_reach_of(own, x, float(search.reftime)))
+        for x, own in zip(stretches, errors, strict=True)
+    ]
     stars = _by_pulsar(stretches)
     star_of = {x.place: i for i, own in enumerate(stars) for x in own}
     parts: dict[int, list[OfStretch]] = {i: [] for i in range(len(stars))}
     found: dict[int, OfPulsar] = {}
     for x, data in narrowed(stretches, search):
         own, star = errors[x.place], star_of[x.place]
-        if own is not None:
-            own = moved_errors(own, float(search.reftime - x.pulsar.epoch), x.point)
         steps = phase_steps(x.pulsar, x.start, x.end, harmonic, search.reftime)
         parts[star].append(OfStretch(x, data, own, steps))
         if len(parts[star]) == len(stars[star]):  # narrow data of many pulsars would fill the memory
             found[star] = _together(sorted(parts.pop(star), key=lambda x: x.stretch.start), search)
     return Measured(search, [found[i] for i in range(len(stars))])
+
+
+def _reach_of(errors: TimingErrors, x: Stretch, reftime: float) -> float:
+    """Return how far the errors of a solution reach in frequency, Hz."""
+    return SPREADS * frequency_spread(errors, (x.start - reftime, x.end - reftime))
 
 
 def common(measured: list[Measured]) -> list[Measured]:

@@ -367,9 +367,12 @@ def _velocity(alpha: float, delta: float, motion: tuple[float, float]) -> np.nda
 
 
 def _parallax(entries: Entries) -> float:
-    """Return the parallax in rad, without one that of a catalogue's distance in kpc; 0 without either."""
+    """Return the parallax in rad, or without a positive one that of a catalogue's distance in kpc; 0 without either.
+
+    A parallax that was measured may be negative, if its error is large.
+    """
     parallax, distance = number(entries, "PX") * 1e-3 * ARCSEC, number(entries, "DIST")
-    return parallax or (ASTRONOMICAL_UNIT / (1e3 * PARSEC * distance) if distance > 0 else 0.0)
+    return ASTRONOMICAL_UNIT / (1e3 * PARSEC * distance) if distance > 0 >= parallax else parallax
 
 
 def _waves(entries: Entries) -> float:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import factorial
 from typing import Any
 
 import jax
@@ -37,6 +38,8 @@ SMALL_STEPS = {"RAJ": 1e-3, "DECJ": 1e-2, "RAJD|DECJD|ELONG|ELAT": 1e-6, "T0|TAS
 """Steps of entries by which derivatives are taken, in the units of their errors, by patterns of names."""
 RELATIVE_STEP = 1e-7
 """Smallest step of other entries, relative to their values; that of periods, of which many pass since the epoch."""
+EARTH_SPEED = 1.06e-4
+"""Largest speed of a detector around the Sun and with the Earth, in units of the speed of light."""
 PERIODS = re.compile(r"PB|FB\d+")
 ORBIT = ("asini", "period", "ascending", "ecosw", "esinw")
 """Coordinates of an orbit that are smooth at any eccentricity: with the time at which the mean longitude is zero, GPS
@@ -225,6 +228,33 @@ def moved_errors(errors: TimingErrors, since: float, centre: Doppler) -> TimingE
             steps[:, names.index(name)] += since * scale * before[:, names.index(rate)]
     known = jax.tree.map(jnp.asarray, centre)
     return TimingErrors(known, errors.errors, jnp.asarray(steps), errors.names, tuple(names))
+
+
+def frequency_spread(errors: TimingErrors, since: tuple[float, float]) -> float:
+    """Return a bound on the standard deviation of a signal's frequency at detectors, Hz, over the errors.
+
+    Parameters
+    ----------
+    errors : TimingErrors
+        At the template's reference time, see `moved_errors`.
+    since : two floats
+        Start and end of the data, s since that time.
+    """
+    point, total = errors.centre, 0.0
+    f, span, far = float(point.fkdot[0]), since[1] - since[0], max(map(abs, since))
+    for row in np.abs(np.asarray(errors.steps)):
+        own = dict(zip(errors.coordinates, row, strict=True))
+        size = sum(own.get(spin_name(k), 0.0) * far**k / factorial(k) for k in range(len(point.fkdot)))
+        across = own.get("alpha", 0.0) * np.cos(float(point.delta)) + own.get("delta", 0.0)
+        size += f * EARTH_SPEED * (across + far * sum(own.get(name, 0.0) for name in MOTION_FIELDS))
+        if point.orbit is not None:
+            asini, period = float(point.orbit.asini), float(point.orbit.period)
+            rate = 2 * np.pi / period
+            late = own.get("ascending", 0.0) + own.get("period", 0.0) / period * (span + period)
+            bent = own.get("ecosw", 0.0) + own.get("esinw", 0.0)
+            size += f * rate * (own.get("asini", 0.0) + asini * (rate * late + 2 * bent))
+        total += size * size
+    return float(np.sqrt(total))
 
 
 def phase_steps(pulsar: Pulsar, start: TimeLike, end: TimeLike, harmonic: float, at: GPSTime) -> dict[str, float]:

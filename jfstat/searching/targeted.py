@@ -63,6 +63,8 @@ class Stretch:
         Phase of the signal that glitches add, in cycles, where the template's phase is as without them.
     orbit_times : tuple of float, or None
         GPS times between which the template's orbit is fitted, if these are not `start` and `end`.
+    least_reach : float
+        Difference in frequency from the template, Hz, that the narrow data reach at least.
     """
 
     place: int
@@ -74,6 +76,7 @@ class Stretch:
     end: float
     cycles: float
     orbit_times: tuple[float, float] | None
+    least_reach: float = 0.0
 
 
 def targeted(search: PulsarSearch) -> QTable:
@@ -139,7 +142,8 @@ def narrowed(stretches: list[Stretch], search: PulsarSearch) -> Iterator[tuple[S
                 shared, own = key, between(search.parts, *key[:2])
                 observation = unweighted(own.times, search.reftime, group[0].ephemeris)
             try:
-                near = narrow_sfts(own, [x.point for x in group], observation, search.noise, search.guard)
+                points, reaches = [x.point for x in group], [x.least_reach for x in group]
+                near = narrow_sfts(own, points, observation, search.noise, search.guard, reaches)
             except ValueError as error:
                 others = f" and {len(group) - 1} others" if len(group) > 1 else ""
                 raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None

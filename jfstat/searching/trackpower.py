@@ -14,13 +14,13 @@ from jfstat.data.normalised import NormalisedSFTs, normalised
 from jfstat.data.sftmask import tapered_fraction
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.maths.arrays import on_device
-from jfstat.maths.kepler import steps_for
+from jfstat.maths.kepler import STEPS, steps_for
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
 from jfstat.searching.bank import stacked_bank
 from jfstat.sfts.container import SFTs
 from jfstat.signal.templates import Doppler
-from jfstat.statistic.trackpower import PowerSums, TrackPower, power_sums
+from jfstat.statistic.trackpower import PowerSums, TrackPower, power_sums, track
 from jfstat.validation import is_whole, shown
 
 if TYPE_CHECKING:
@@ -102,18 +102,25 @@ def track_power(
         raise ValueError(f"bins={bins} needs more bins than the {sfts.n_bins} of the SFTs: give SFTs of a wider band.")
     stack = stacked_bank(points, "points")
     data = normalised(sfts, Noise.of(sqrt_sx), ephemeris, power=bins == 1)
-    sums = _sums(data, stack, int(bins))
-    outside = np.flatnonzero(~sums.inside)
+    sums = sums_of(data, stack, int(bins))
+    outside = np.flatnonzero(np.isnan(sums.power))
     if len(outside):
         first, held = outside[0], sfts.frequencies
+        low, high = _ends(data, jax.tree.map(lambda x: x[first], stack))
         raise ValueError(
             f"points has {len(outside)} of {len(stack.alpha)} templates whose tracks leave the SFTs' band of "
             f"{held[0]:.10g} to {held[-1]:.10g} Hz, or come within {bins // 2} bins of its ends: number {first} goes "
-            f"from {sums.low[first]:.10g} to {sums.high[first]:.10g} Hz. Give SFTs of a wider band."
+            f"from {low:.10g} to {high:.10g} Hz. Give SFTs of a wider band."
         )
     shape = np.shape(points.alpha) if isinstance(points, Doppler) else np.shape(sums.power)
     power, deviation = sums.power / sums.weight, np.sqrt(sums.weight2) / sums.weight
     return TrackPower(on_device(power.reshape(shape)), on_device(deviation.reshape(shape)))
+
+
+def _ends(data: NormalisedSFTs, point: Doppler) -> tuple[float, float]:
+    """Return the lowest and highest frequency of a template's track, Hz."""
+    frequency = np.asarray(track(data, point, STEPS))[np.asarray(data.observation.weight) > 0]
+    return frequency.min(), frequency.max()
 
 
 @partial(jax.jit, static_argnames=("bins", "steps", "batch"))
@@ -121,7 +128,7 @@ def _sums_at(data: NormalisedSFTs, points: Doppler, bins: int, steps: int, batch
     return jax.lax.map(lambda point: power_sums(data, point, bins, steps), points, batch_size=batch)
 
 
-def _sums(data: NormalisedSFTs, stack: Doppler, bins: int) -> PowerSums:
+def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int) -> PowerSums:
     """Return the sums of all templates of a stack, (n,) ndarrays."""
     n, here = len(stack.alpha), next(iter(data.bins.devices())).platform
     size = min(padded_size(n, 1), AT_ONCE)

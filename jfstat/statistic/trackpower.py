@@ -43,21 +43,14 @@ class PowerSums(NamedTuple):
     Attributes
     ----------
     power : () float64
-        Sum of w times the normalised power.
+        Sum of w times the normalised power; NaN if the track leaves the SFTs' band.
     weight, weight2 : () float64
         Sums of w and of its square.
-    low, high : () float64
-        Ends of the track, Hz.
-    inside : () bool
-        Whether the track stays within the SFTs' band.
     """
 
     power: jax.Array
     weight: jax.Array
     weight2: jax.Array
-    low: jax.Array
-    high: jax.Array
-    inside: jax.Array
 
 
 def track(data: NormalisedSFTs, point: Doppler, steps: int) -> jax.Array:
@@ -84,8 +77,8 @@ def power_sums(data: NormalisedSFTs, point: Doppler, bins: int, steps: int) -> P
     frequency, weight = track(data, point, steps), track_weights(data, point)
     place = frequency * data.observation.tsft - data.first_bin.astype(jnp.float64)
     first = (jnp.round(place) if bins == 1 else jnp.floor(place) - (bins // 2 - 1)).astype(jnp.int32)
-    there, last = weight > 0, data.bins.shape[0] - bins
-    held = (first >= 0) & (first <= last) | ~there
+    last = data.bins.shape[0] - bins
+    held = (first >= 0) & (first <= last) | (weight == 0)
     first = jnp.clip(first, 0, last)
     if bins == 1:
         power = _values(data, first).astype(jnp.float64)
@@ -97,14 +90,8 @@ def power_sums(data: NormalisedSFTs, point: Doppler, bins: int, steps: int) -> P
             real, imag = (x + y.astype(jnp.float64) * part for x, y in ((real, value.real), (imag, value.imag)))
             norm = norm + part * part
         power = (real * real + imag * imag) / norm
-    return PowerSums(
-        power=jnp.sum(weight * power),
-        weight=jnp.sum(weight),
-        weight2=jnp.sum(weight * weight),
-        low=jnp.min(jnp.where(there, frequency, jnp.inf)),
-        high=jnp.max(jnp.where(there, frequency, -jnp.inf)),
-        inside=jnp.all(held),
-    )
+    # sums only of what few operations give: XLA computes each anew
+    return PowerSums(jnp.sum(weight * jnp.where(held, power, jnp.nan)), jnp.sum(weight), jnp.sum(weight * weight))
 
 
 def _values(data: NormalisedSFTs, row: jax.Array) -> jax.Array:
