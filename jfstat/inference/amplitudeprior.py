@@ -60,7 +60,7 @@ class AmplitudePrior(Displayed):
     Notes
     -----
     Signals with psi and psi + pi/2 differ only in phi0, by pi, so psi may be given around any value. A uniform range of
-    several periods is shortened to its first, which holds the same signals. Measurements of the
+    pi/2 or a multiple of it is the same as None. Measurements of the
     inclination by electromagnetic waves often leave the sign of cosi open: the two signs are then two priors, whose
     Bayes factors are averaged.
 
@@ -200,7 +200,7 @@ def _checked(x: object, name: str, most: float) -> Any:
 
 
 def one_period(prior: Any) -> Any:
-    """Return a prior of psi that holds the same signals within one period, pi/2, where it is uniform.
+    """Return a prior of psi that holds the same signals within one period, pi/2, where it is uniform; None for all.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def one_period(prior: Any) -> Any:
         if not is_traced(times) and times > 1 + WHOLE and not whole:
             raise ValueError(_TOO_WIDE)
         if not is_traced(times):
-            return Uniform(low, low + PERIOD) if times > 1 else prior
+            return None if whole else prior
         high = jnp.where(times <= 1 + WHOLE, prior.high, jnp.where(whole, low + PERIOD, jnp.nan))
         return Uniform(low, high)
     if isinstance(prior, Normal) and not any(is_traced(x) for x in (prior.mu, prior.sigma, prior.low, prior.high)):

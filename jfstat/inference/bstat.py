@@ -167,8 +167,10 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
     -----
     phi0 is integrated analytically, h0 too where it is flat without end or half-normal, and by sums otherwise. For
     isotropic orientations cosi and psi are summed where the likelihood needs it, with errors of some 1e-4 of the
-    logarithm for any detectors, times and 2F; other priors of cosi and psi are summed on a grid of 96
-    by 96 values, which resolves signals of 2F up to 1000 if the two polarisations are measured about equally well.
+    logarithm for any 2F, and of 1e-3 where the antenna matrix has a condition number of 1000 or more; derivatives are
+    right to some 1e-4. Other priors of cosi and psi are summed on a grid, of 96 values of psi and 96 of cosi, or 192 in
+    inclination if only psi has a prior. It resolves signals of 2F up to 1000 if the two polarisations are measured
+    about equally well.
 
     Examples
     --------

@@ -43,6 +43,8 @@ SHARE_POWER = 4
 sums around the others."""
 GRID = 96
 """Number of values of cosi, and of psi, where the prior of either is not isotropic."""
+FINER_GRID = 192
+"""Number of values of cosi where it has no prior and psi has one: equally spaced in inclination, they are rare near 0."""
 WRAPPED = 8
 """Periods of psi on each side that a normal prior reaches, if its standard deviation is less than one."""
 LEAST_EIGENVALUE = 1e-12
@@ -161,27 +163,28 @@ class OnGrid(NamedTuple):
 
     @property
     def nodes(self) -> Orientations:
-        """The orientations of the sum, (n,): GRID values of each parameter, or the known one."""
-        (u, share_u), (v, share_v) = (legendre(self._count(x)) for x in (self.prior.cosi, self.prior.psi))
+        """The orientations of the sum, (n,): some values of each parameter, or the known one."""
+        (u, share_u), (v, share_v) = (legendre(n) for n in self._counts)
         grid = np.meshgrid(u, v, indexing="ij"), np.meshgrid(np.log(share_u), np.log(share_v), indexing="ij")
         return self._at(*(jnp.asarray(x.reshape(-1)) for pair in grid for x in pair))
 
     def near(self, key: jax.Array, indices: jax.Array) -> Orientations:
         """Return random orientations in the cells of given nodes, with the weight of a cell of the density there."""
-        count = self._count(self.prior.psi)
-        own = indices // count, indices % count
+        own = indices // self._counts[1], indices % self._counts[1]
         random = jax.random.uniform(key, (2, *indices.shape), jnp.float64)
         parts = []
-        for prior, index, u in zip((self.prior.cosi, self.prior.psi), own, random, strict=True):
-            edges = jnp.asarray(np.append(0.0, np.cumsum(legendre(self._count(prior))[1])))
+        for count, index, u in zip(self._counts, own, random, strict=True):
+            edges = jnp.asarray(np.append(0.0, np.cumsum(legendre(count)[1])))
             parts.append((edges[index] + u * (edges[index + 1] - edges[index]), edges[index + 1] - edges[index]))
         (u, share_u), (v, share_v) = parts
         return self._at(u, v, jnp.log(share_u), jnp.log(share_v))
 
-    @staticmethod
-    def _count(prior: object) -> int:
-        """Return the number of values of a parameter: one if it is known."""
-        return GRID if prior is None or is_distribution(prior) else 1
+    @property
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of values of cosi and psi: one if they are known."""
+        known = [not (x is None or is_distribution(x)) for x in (self.prior.cosi, self.prior.psi)]
+        of_cosi = FINER_GRID if self.prior.cosi is None and self.prior.psi is not None else GRID
+        return 1 if known[0] else of_cosi, 1 if known[1] else GRID
 
     def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
         """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
@@ -224,7 +227,7 @@ def _within_a_period(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax
     values, log_density = _between(prior, u)
     low, high = prior.range
     around = prior.mu + PERIOD * (u - 0.5)
-    turns = PERIOD * jnp.arange(-WRAPPED, WRAPPED + 1)
+    turns = PERIOD * np.arange(-WRAPPED, WRAPPED + 1.0)
     wrapped = logsumexp(prior.log_prob(around[:, None] + turns), axis=1)
     # still wider ones are uniform to 1e-8
     wrapped = jnp.where(prior.sigma < PERIOD, wrapped, -np.log(PERIOD)) + np.log(PERIOD)

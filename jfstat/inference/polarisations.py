@@ -49,6 +49,8 @@ def _checked_scale(scale: Any) -> Distribution | jax.Array:
     if is_distribution(scale):
         check_strain_prior(scale, "scale")
         return scale
+    if scale is None:
+        raise TypeError("scale must be a number or a distribution, not None: it has no default.")
     value = as_float64(scale, "scale")
     if value.ndim:
         raise ValueError(f"scale must be one number or a distribution, not {shown(scale)}: use jax.vmap for stacks.")

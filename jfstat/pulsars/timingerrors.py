@@ -125,7 +125,8 @@ def timing_errors(
     Parameters
     ----------
     pulsar : Pulsar
-        From `read_par`, whose lines are ``name value [fit flag] [error]``.
+        From `read_par`, whose lines are ``name value [fit flag] [error]``. Errors count whatever the flag: one of 0
+        only says that an entry was held in the last fit.
     start, end : float, str, Time or GPSTime, optional
         As for `Pulsar.doppler`.
     harmonic : float

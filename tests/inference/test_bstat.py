@@ -145,6 +145,36 @@ def test_restricted_orientations(cosi, psi):
     assert float(bstat(likelihood, jfstat.AmplitudePrior(cosi=cosi, psi=psi))) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize("twoF", [30.0, 950.0])
+def test_psi_repeats(twoF):
+    likelihood, _ = one_of_power(np.random.default_rng(7), twoF, 1.3, 0.2)
+    free = float(bstat(likelihood, jfstat.AmplitudePrior()))
+    for prior in (
+        jfstat.Uniform(0, np.pi),
+        jfstat.Uniform(1.0, 1.0 + 5 * np.pi),
+        jfstat.Uniform(-0.3, np.pi / 2 - 0.3),
+    ):
+        assert jfstat.AmplitudePrior(psi=prior).psi is None
+    # a normal prior that is wider than the period counts all its turns
+    wide = float(bstat(likelihood, jfstat.AmplitudePrior(psi=jfstat.Normal(0.4, 5.0))))
+    assert wide == pytest.approx(free, abs=1e-3)
+    sigma = 0.5
+    x = np.linspace(-6, 6, 601)
+    each = jax.lax.map(lambda v: bstat(likelihood, jfstat.AmplitudePrior(psi=v)), jnp.asarray(0.4 + sigma * x))
+    share = np.exp(-0.5 * x * x) / np.sum(np.exp(-0.5 * x * x))
+    found = float(bstat(likelihood, jfstat.AmplitudePrior(psi=jfstat.Normal(0.4, sigma))))
+    assert found == pytest.approx(logsumexp(np.asarray(each), b=share), abs=1e-3)
+
+
+def test_loud_signals_seen_edge_on_with_a_known_psi():
+    likelihood, amplitude = one_of_power(np.random.default_rng(8), 950.0, 1.3, 0.05)
+    psi = float(amplitude.psi)
+    x, shares = roots_legendre(2000)
+    z, q = at_orientations(likelihood, x, np.full(2000, psi))
+    expected = logsumexp(flat(z, q), b=0.5 * shares)
+    assert float(bstat(likelihood, jfstat.AmplitudePrior(psi=psi))) == pytest.approx(expected, abs=1e-3)
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize("name", [None, *PRIORS])
 def test_derivatives_are_differences(name):
@@ -235,5 +265,11 @@ def test_mistakes_are_said(case):
         jfstat.AmplitudePrior(cosi=jfstat.Uniform(1.5, 2.0))
     with pytest.raises(ValueError, match="cosi must lie between -1 and 1, not 2"):
         jfstat.AmplitudePrior(cosi=2.0)
+    for name, words in (("cosi", "lie between -1 and 1"), ("psi", "be finite")):
+        with pytest.raises(ValueError, match=f"{name} must {words}, not nan"):
+            jfstat.AmplitudePrior(**{name: np.nan})
+    for psi in (jfstat.Uniform(0.0, 2.0), jfstat.Normal(0.0, 1.0, -1.0, 1.0)):
+        with pytest.raises(ValueError, match="psi has a range that is longer than pi/2, after which signals repeat"):
+            jfstat.AmplitudePrior(psi=psi)
     with pytest.raises(ValueError, match="h0 must not be negative"):
         jfstat.AmplitudePrior(h0=jfstat.Uniform(-1.0, 1.0))

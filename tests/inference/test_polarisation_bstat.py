@@ -150,6 +150,8 @@ def test_messages(injected):
             jfstat.log_polarisation_bstat(data, point, wrong)
     with pytest.raises(ValueError, match="scale must be one number or a distribution"):
         jfstat.log_polarisation_bstat(data, point, [1e-25, 1e-24])
+    with pytest.raises(TypeError, match="scale must be a number or a distribution, not None"):
+        jfstat.log_polarisation_bstat(data, point, None)
     with pytest.raises(TypeError, match="scale must be a distribution, one of"):
         jfstat.log_polarisation_bstat(data, point, jfstat.Normal(0.0, 1.0))
     empty = jax.tree.map(lambda x: jnp.zeros((0, *np.shape(x)), x.dtype), point)

@@ -116,6 +116,14 @@ def test_strains_become_ellipticities(found, pulsars):
     assert float(slope) == pytest.approx(float(jfstat.ellipticity(1.0, 100.0 * u.Hz, 1000 * u.pc)))
 
 
+def test_a_distance_counts_where_the_parallax_is_not_positive(tmp_path):
+    path = tmp_path / "star.par"
+    for entries, parallax in (({"PX": "-0.3 1 0.2", "DIST": "2.0"}, 0.5), ({"PX": "0.4", "DIST": "2.0"}, 0.4)):
+        lines = dict(PSRJ="J1", RAJ="01:00:00", DECJ="10:00:00", F0="50", PEPOCH="57700", UNITS="TDB") | entries
+        path.write_text("\n".join(f"{name} {x}" for name, x in lines.items()))
+        assert (jfstat.read_par(path).parallax * u.rad).to_value("mas") == pytest.approx(parallax, rel=1e-6)
+
+
 def test_tables_are_written_and_read(found, tmp_path):
     path = tmp_path / "limits.ecsv"
     jfstat.write_candidates(found[1].table, path)

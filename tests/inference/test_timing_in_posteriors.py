@@ -59,12 +59,13 @@ def simulated(centre, amplitude, seed=1):
     )
 
 
-def terms_over_frequency(sfts, pulsar, priors, x):
+def terms_over_frequency(sfts, pulsar, priors, x, error=ERROR):
     """Logarithms of Bayes factors for each of several priors, by sums over F0 at x errors from the file's."""
     point = pulsar.doppler(START, START + SPAN)
-    near = jfstat.narrow(jfstat.prepare(sfts, 42.4, 42.6, sqrt_sx=NOISE), point)
+    data = jfstat.prepare(sfts, 42.4, 42.6, sqrt_sx=NOISE)
+    near = jfstat.narrow(data, point, reach=max(2e-4, 12 * error))
     log_weight = norm.logpdf(x) + np.log(x[1] - x[0])
-    fkdot = jnp.stack([point.fkdot.at[0].add(2 * ERROR * y) for y in x])
+    fkdot = jnp.stack([point.fkdot.at[0].add(2 * error * y) for y in x])
     sky = (jnp.full(len(x), jnp.float64(y)) for y in (point.alpha, point.delta))
     points = jfstat.Doppler(*sky, fkdot, point.reftime)
 
@@ -90,6 +91,20 @@ def test_errors_of_the_frequency_beside_a_sum(centre, folder, h0, low, high):
     assert np.mean(posterior.samples.h0 < limit) == pytest.approx(0.95, abs=0.02)
     assert posterior.samples.h0.shape == (4096,)
     assert 0.2 < float(row["timing_mismatch"]) < 0.6
+
+
+@pytest.mark.ci
+def test_errors_beyond_the_usual_reach_are_integrated_over(centre, folder):
+    error = 3e-5  # of a frequency that twice its rotation's; two days tell 3e-6 Hz apart
+    sfts = simulated(centre, jfstat.Amplitude(0.0, 0.4, 0.3, 1.0))
+    pulsar = read(folder, F0=f"21.25 1 {error}")
+    (row,) = jfstat.pulsar_posteriors(sfts, pulsar, sqrt_sx=NOISE, progress=False).table
+    limit = float(row["h0_limit"])
+    flat = [jfstat.AmplitudePrior(h0=jfstat.Uniform(0.0, high)) for high in (limit, 10 * limit)]
+    x = np.linspace(-4.5, 4.5, 901)
+    log_bstat, *below = terms_over_frequency(sfts, pulsar, [jfstat.AmplitudePrior(), *flat], x, error)
+    assert float(row["log_bstat"]) == pytest.approx(log_bstat, abs=0.3)
+    assert np.exp(below[0] - below[1]) / 10 == pytest.approx(0.95, abs=0.02)
 
 
 def test_solutions_whose_errors_hardly_matter_are_exact(centre, folder):
