@@ -73,7 +73,7 @@ def normalised(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) 
     mean = [np.empty(len(s)) for s in sfts]
     for k, floor in enumerate(each):
         for rows_of in chunks(len(floor.series)):  # turned over together: values of a bin are neighbours
-            own = floor.series.data[rows_of].copy()
+            own: Any = floor.series.data[rows_of].copy()
             for i, sft in enumerate(own):
                 psd = floor.psd(rows_of.start + i)
                 mean[k][rows_of.start + i] = floor.band_mean(psd)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from jfstat.inference.amplitudeprior import PERIOD, WIDTHS, AmplitudePrior, is_distribution
+from jfstat.inference.amplitudeprior import OF_ORIENTATION, PERIOD, WIDTHS, AmplitudePrior, is_distribution
 from jfstat.inference.distributions import Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
@@ -44,7 +44,7 @@ sums around the others."""
 GRID = 96
 """Number of values of cosi, and of psi, where the prior of either is not isotropic."""
 FINER_GRID = 192
-"""Number of values of cosi where it has no prior and psi has one: equally spaced in inclination, they are rare near 0."""
+"""Number of values of cosi where it has no prior and psi has one: even in inclination, they are rare near zero."""
 WRAPPED = 8
 """Periods of psi on each side that a normal prior reaches, if its standard deviation is less than one."""
 LEAST_EIGENVALUE = 1e-12
@@ -213,7 +213,7 @@ def _between(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax.Array, 
 
     A known value is the same at all u.
     """
-    if not is_distribution(prior):
+    if not isinstance(prior, OF_ORIENTATION):
         return jnp.broadcast_to(jnp.asarray(prior), u.shape), jnp.zeros_like(u)
     low, high = prior.range
     values = low + u * (high - low)
