@@ -28,7 +28,7 @@ from fasttracks.tracks import f_of_t_circular_binary  # noqa: E402
 import jfstat  # noqa: E402
 from jfstat.data.normalised import normalised  # noqa: E402
 from jfstat.searching.trackpower import sums_of  # noqa: E402
-from jfstat.statistic.trackpower import track, track_weights  # noqa: E402
+from jfstat.statistic.trackpower import sky_position, track  # noqa: E402
 
 START, F, HALF_BAND, NOISE = 1_167_458_304, 100.0, 0.1, 4e-24
 SKY = 1.5, 0.2
@@ -57,7 +57,8 @@ def main() -> None:
 
     seen, motion = data.observation, data.motion
     flat = [x.reshape(*x.shape[: x.ndim - 2], -1) for x in (data.bins, motion.time, motion.velocity)]
-    weights = track_weights(data, points[0]).reshape(-1)
+    sky = sky_position(data, points[0])
+    weights = sky.weight.reshape(-1)
     bins, t, velocity = flat
     since = t - float(tp[0] - START)
     omega = 2 * np.pi / PERIOD
@@ -85,7 +86,7 @@ def main() -> None:
             times[name].append(time.perf_counter() - began)
     each = {name: statistics.median(x) / n / sum(map(len, sfts)) for name, x in times.items()}
     # how far the tracks of the first order are from the exact ones
-    exact = np.asarray(jax.jit(lambda p: track(data, p, 1))(points[0])).reshape(-1)
+    exact = np.asarray(track(data, sky, points[0], 1)).reshape(-1)
     first_order = np.asarray(f_of_t_circular_binary(theta[0], since, velocity))
     report = {
         "command": "python examples/track_power_speed.py "

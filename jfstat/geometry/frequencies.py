@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.geometry.antenna import harmonics_of
+from jfstat.geometry.barycenter import Direction
 from jfstat.geometry.orbit import orbit_delay_and_slope_at_arrival
 from jfstat.geometry.source import Source, spin_drift
 from jfstat.geometry.trajectory import Trajectory
@@ -51,23 +52,30 @@ def along(vector: jax.Array, components: jax.Array) -> jax.Array:
     return sum(x * own for x, own in zip(vector, components, strict=True))  # type: ignore[return-value]
 
 
-def detector_frequency(source: Source, motion: Motion, steps: int) -> jax.Array:
-    """Return a source's instantaneous frequency at a detector, Hz, shaped like the times of the motion, float64.
+def ssb_times(direction: Direction, motion: Motion) -> tuple[jax.Array, jax.Array]:
+    """Return SSB times of a detector's times, s since the epoch, and their rate of change, shaped like the times.
 
-    It is the derivative of the phase with respect to the detector's time, with the detector's motion, the Einstein
-    delay, the source's orbit and its proper motion. The Shapiro delay is left out: it changes the frequency by less
-    than 1e-9 of itself even for a source at the limb of the Sun. See `kepler_in_steps` for `steps`.
+    The Shapiro delay is left out: it changes frequencies by less than 1e-9 of themselves even for a source at the limb
+    of the Sun.
     """
-    direction, t = source.direction, motion.time
+    t = motion.time
     toward, speed = along(direction.vector, motion.position), along(direction.vector, motion.velocity)
     if direction.velocity is not None:
         sideways, since = along(direction.velocity, motion.position), t - direction.since
         toward = toward + sideways * since
         speed = speed + along(direction.velocity, motion.velocity) * since + sideways
-    tau, rate = t + (toward + motion.einstein), 1 + (speed + motion.einstein_rate)
+    return t + (toward + motion.einstein), 1 + (speed + motion.einstein_rate)
+
+
+def detector_frequency(source: Source, t_ssb: jax.Array, rate: jax.Array, steps: int) -> jax.Array:
+    """Return a source's instantaneous frequency at a detector, Hz, at times from `ssb_times`; same shape, float64.
+
+    It is the derivative of the phase with respect to the detector's time. See `kepler_in_steps` for `steps`.
+    """
+    tau = t_ssb
     if source.orbit is not None:
-        across, slope = orbit_delay_and_slope_at_arrival(source.orbit, tau, steps)
-        tau, rate = tau - across, rate * (1 - slope)
+        across, slope = orbit_delay_and_slope_at_arrival(source.orbit, t_ssb, steps)
+        tau, rate = t_ssb - across, rate * (1 - slope)
     frequency = (source.frequency + source.evolution[0]) + spin_drift(source.evolution, tau - source.middle)
     if source.model is not None:
         frequency = frequency + source.model.frequency(tau)

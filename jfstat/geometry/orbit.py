@@ -58,7 +58,7 @@ def orbit_delay_and_slope_at_arrival(orbit: Orbit, t_ssb: jax.Array, steps: int)
     """Return `orbit_delay_at_arrival` and its derivative, for many SSB times; see `kepler_in_steps` for `steps`."""
     p, q = _amplitudes(orbit)
     rate = 2 * jnp.pi / orbit.period
-    cos, sin = kepler_in_steps((t_ssb - orbit.tp) / orbit.period, orbit.ecc, rate * p, rate * q, steps)
+    cos, sin = kepler_in_steps((t_ssb - orbit.tp) * (1 / orbit.period), orbit.ecc, rate * p, rate * q, steps)
     change = q * cos - p * sin
     return p * (cos - orbit.ecc) + q * sin, change * rate / (1 - orbit.ecc * cos + rate * change)
 

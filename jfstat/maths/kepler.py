@@ -68,9 +68,14 @@ def kepler_in_steps(
 ) -> tuple[jax.Array, jax.Array]:
     """Return cosine and sine of the solution E of `kepler` for a phase in cycles, elementwise, float64.
 
-    With the number of steps of `steps_for` they are right to 1e-9, for p and q up to 1e-3 and some 1e-8 beyond. No step
-    waits for another, as in `kepler`'s iteration, so that XLA computes all of them in one pass over the times.
+    With the number of steps of `steps_for` they are right to 1e-8 for p and q up to 1e-3. No step waits for another, as
+    in `kepler`'s iteration, so that XLA computes all of them in one pass over the times.
     """
+    if steps == 1:  # a step of Newton's method from the mean anomaly, so small that no second sine is needed
+        cos, sin = turn64(cycles)
+        x = (ecc * sin - p * (cos - ecc) - q * sin) / (1 - ecc * cos - p * sin + q * cos)
+        of_cos, of_sin = 1 - 0.5 * x * x, x - x * x * x / 6
+        return cos * of_cos - sin * of_sin, sin * of_cos + cos * of_sin
     phase = (2 * jnp.pi) * (cycles - jnp.round(cycles))
     anomaly = phase + 0.85 * ecc * jnp.sign(phase)  # Danby (1987)
     for _ in range(steps):

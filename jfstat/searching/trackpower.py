@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
@@ -20,7 +22,7 @@ from jfstat.public import host
 from jfstat.searching.bank import stacked_bank
 from jfstat.sfts.container import SFTs
 from jfstat.signal.templates import Doppler
-from jfstat.statistic.trackpower import PowerSums, TrackPower, power_sums, track
+from jfstat.statistic.trackpower import TrackPower, power_sum, sky_position, track
 from jfstat.validation import is_whole, shown
 
 if TYPE_CHECKING:
@@ -30,9 +32,9 @@ MOST_BINS = 16
 """Largest number of bins that give the amplitude at a frequency."""
 TAPERED = 0.1
 """Largest tapered fraction of SFTs whose bins are joined as those with rectangular windows."""
-AT_ONCE = 1024
-"""Most templates of one call of the compiled program."""
-VALUES = 1 << 22
+AT_ONCE = 1 << 14
+"""Most templates of one call of the compiled program, of all sky positions."""
+VALUES = 1 << 25
 """Values, of templates times SFTs, that a GPU computes together; a CPU takes one template after the other."""
 
 
@@ -119,24 +121,60 @@ def track_power(
 
 def _ends(data: NormalisedSFTs, point: Doppler) -> tuple[float, float]:
     """Return the lowest and highest frequency of a template's track, Hz."""
-    frequency = np.asarray(track(data, point, STEPS))[np.asarray(data.observation.weight) > 0]
-    return frequency.min(), frequency.max()
+    frequency = np.asarray(track(data, sky_position(data, point), point, STEPS))
+    own = frequency[np.asarray(data.observation.weight) > 0]
+    return own.min(), own.max()
 
 
-@partial(jax.jit, static_argnames=("bins", "steps", "batch"))
-def _sums_at(data: NormalisedSFTs, points: Doppler, bins: int, steps: int, batch: int | None) -> PowerSums:
-    return jax.lax.map(lambda point: power_sums(data, point, bins, steps), points, batch_size=batch)
+class Sums(NamedTuple):
+    """Sums over SFTs for n templates, (n,) float64 ndarrays: of w times the power, of w, and of its square."""
+
+    power: np.ndarray
+    weight: np.ndarray
+    weight2: np.ndarray
 
 
-def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int) -> PowerSums:
-    """Return the sums of all templates of a stack, (n,) ndarrays."""
-    n, here = len(stack.alpha), next(iter(data.bins.devices())).platform
-    size = min(padded_size(n, 1), AT_ONCE)
-    batch = None if here == "cpu" else max(1, min(size, VALUES // data.motion.time.size))
+@partial(jax.jit, static_argnames=("bins", "steps", "batches"))
+def _sums_at(data: NormalisedSFTs, points: Doppler, bins: int, steps: int, batches: Sequence[int | None]) -> Sums:
+    """Return the sums of templates at some sky positions, (positions, templates)."""
+
+    def at(own: Doppler) -> Sums:
+        sky = sky_position(data, jax.tree.map(lambda x: x[0], own))
+        power = jax.lax.map(lambda point: power_sum(data, sky, point, bins, steps), own, batch_size=batches[1])
+        weight, weight2 = jnp.sum(sky.weight), jnp.sum(sky.weight * sky.weight)
+        return Sums(power, jnp.full(power.shape, weight), jnp.full(power.shape, weight2))  # type: ignore[arg-type]
+
+    return jax.lax.map(at, points, batch_size=batches[0])
+
+
+def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int) -> Sums:
+    """Return the sums of all templates of a stack. Templates at one sky position share what depends on it."""
+    rows = _by_sky(stack)
+    n_values, many = data.motion.time.size, rows.shape[1]
+    batches: tuple[int | None, int | None] = None, None  # a CPU takes one template after the other
+    if next(iter(data.bins.devices())).platform != "cpu":
+        inner = max(1, min(many, VALUES // n_values))
+        batches = max(1, VALUES // (n_values * inner)), inner
     steps = 1 if stack.orbit is None else steps_for(float(np.max(stack.orbit.ecc)))
-    parts = []
-    for low in range(0, n, size):
-        rows = np.minimum(np.arange(low, low + size), n - 1)  # the last one repeated: one program for all
-        own = _sums_at(data, jax.tree.map(lambda x, rows=rows: x[rows], stack), bins, steps, batch)
-        parts.append(jax.tree.map(np.asarray, own))
-    return jax.tree.map(lambda *x: np.concatenate(x)[:n], *parts)
+    n, at_once = len(stack.alpha), max(1, min(padded_size(len(rows), 1), AT_ONCE // many))
+    found = Sums(*(np.empty(n) for _ in Sums._fields))
+    for low in range(0, len(rows), at_once):
+        own = rows[np.minimum(np.arange(low, low + at_once), len(rows) - 1)]  # the last repeated: one program for all
+        sums = _sums_at(data, jax.tree.map(lambda x, own=own: x[own], stack), bins, steps, batches)
+        for whole, part in zip(found, sums, strict=True):
+            whole[own] = part
+    return found
+
+
+def _by_sky(stack: Doppler) -> np.ndarray:
+    """Return the numbers of the templates, by sky position in rows of equal length, (positions, templates) int.
+
+    Positions with many templates have several rows; rows are filled with their last template.
+    """
+    sky = np.stack([stack.alpha, stack.delta, *(() if stack.motion is None else np.asarray(stack.motion).T)])
+    order = np.lexsort(sky)
+    others = np.flatnonzero(np.any(np.diff(sky[:, order], axis=1) != 0, axis=0)) + 1
+    each = np.split(order, others)
+    many = min(padded_size(int(np.median([len(own) for own in each])), 1), AT_ONCE)
+    parts = [own[k : k + many] for own in each for k in range(0, len(own), many)]
+    return np.stack([np.pad(own, (0, many - len(own)), mode="edge") for own in parts])

@@ -1,4 +1,4 @@
-"""Compute the power of SFTs along the track of one template in time and frequency."""
+"""Sum the power of SFTs along the track of one template in time and frequency."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.display import Displayed
-from jfstat.geometry.frequencies import along, detector_frequency
+from jfstat.geometry.frequencies import along, detector_frequency, ssb_times
 from jfstat.signal.templates import Doppler
 
 
@@ -37,48 +37,50 @@ class TrackPower(Displayed):
         return (self.power - 1) / self.deviation
 
 
-class PowerSums(NamedTuple):
-    """Weighted sums over SFTs along a track.
+class SkyPosition(NamedTuple):
+    """What all templates at one sky position, and with one proper motion, have in common: D detectors with S SFTs.
 
     Attributes
     ----------
-    power : () float64
-        Sum of w times the normalised power; NaN if the track leaves the SFTs' band.
-    weight, weight2 : () float64
-        Sums of w and of its square.
+    t_ssb : (D, S) float64
+        SSB times of the middle of the SFTs, s since the epoch.
+    rate : (D, S) float64
+        Their rate of change.
+    weight : (D, S) float64
+        (a^2 + b^2)/S in units of the mean of 1/S; zero where there is no SFT.
     """
 
-    power: jax.Array
+    t_ssb: jax.Array
+    rate: jax.Array
     weight: jax.Array
-    weight2: jax.Array
 
 
-def track(data: NormalisedSFTs, point: Doppler, steps: int) -> jax.Array:
+def sky_position(data: NormalisedSFTs, point: Doppler) -> SkyPosition:
+    """Compute what the templates at the sky position of one of them have in common."""
+    seen, motion = data.observation, data.motion
+    a, b = (along(own.T[..., None], motion.harmonics) for own in seen.pattern_coefficients(point))
+    return SkyPosition(*ssb_times(seen.source(point).direction, motion), seen.weight * (a * a + b * b))
+
+
+def track(data: NormalisedSFTs, sky: SkyPosition, point: Doppler, steps: int) -> jax.Array:
     """Return a template's frequency at the detectors in the middle of each SFT, Hz, (D, S) float64.
 
     See `kepler_in_steps` for `steps`.
     """
-    return detector_frequency(data.observation.source(point), data.motion, steps)
+    return detector_frequency(data.observation.source(point), sky.t_ssb, sky.rate, steps)
 
 
-def track_weights(data: NormalisedSFTs, point: Doppler) -> jax.Array:
-    """Return (a^2 + b^2)/S of each SFT, in units of the mean of 1/S, (D, S) float64; zero where there is no SFT."""
-    a, b = (along(own.T[..., None], data.motion.harmonics) for own in data.observation.pattern_coefficients(point))
-    return data.observation.weight * (a * a + b * b)
+def power_sum(data: NormalisedSFTs, sky: SkyPosition, point: Doppler, bins: int, steps: int) -> jax.Array:
+    """Return the sum over SFTs of the weight times the normalised power at the track of one template, () float64.
 
-
-def power_sums(data: NormalisedSFTs, point: Doppler, bins: int, steps: int) -> PowerSums:
-    """Return the sums of `track_power` over all SFTs for one template, without any checks.
-
-    With `bins` = 1, `data` hold powers; with more, amplitudes, of which so many give the amplitude at the track. The
-    amplitude of a signal with a rectangular window is sinc(x - k) exp(i pi (x - k)) in the bin k if its frequency is
-    that of x bins.
+    It is NaN if the track leaves the SFTs' band. With `bins` = 1, `data` hold powers; with more, amplitudes, of which
+    so many give the amplitude at the track. A signal with a rectangular window has the amplitude
+    sinc(x - k) exp(i pi (x - k)) in the bin k if its frequency is that of x bins.
     """
-    frequency, weight = track(data, point, steps), track_weights(data, point)
-    place = frequency * data.observation.tsft - data.first_bin.astype(jnp.float64)
+    place = track(data, sky, point, steps) * data.observation.tsft - data.first_bin.astype(jnp.float64)
     first = (jnp.round(place) if bins == 1 else jnp.floor(place) - (bins // 2 - 1)).astype(jnp.int32)
     last = data.bins.shape[0] - bins
-    held = (first >= 0) & (first <= last) | (weight == 0)
+    held = (first >= 0) & (first <= last) | (sky.weight == 0)
     first = jnp.clip(first, 0, last)
     if bins == 1:
         power = _values(data, first).astype(jnp.float64)
@@ -90,8 +92,7 @@ def power_sums(data: NormalisedSFTs, point: Doppler, bins: int, steps: int) -> P
             real, imag = (x + y.astype(jnp.float64) * part for x, y in ((real, value.real), (imag, value.imag)))
             norm = norm + part * part
         power = (real * real + imag * imag) / norm
-    # sums only of what few operations give: XLA computes each anew
-    return PowerSums(jnp.sum(weight * jnp.where(held, power, jnp.nan)), jnp.sum(weight), jnp.sum(weight * weight))
+    return jnp.sum(sky.weight * jnp.where(held, power, jnp.nan))
 
 
 def _values(data: NormalisedSFTs, row: jax.Array) -> jax.Array:

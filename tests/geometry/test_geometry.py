@@ -16,7 +16,7 @@ from jfstat.geometry.orbit import cubic_error, cubic_length, emission_time, orbi
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
-from jfstat.maths.kepler import kepler
+from jfstat.maths.kepler import kepler, kepler_in_steps, steps_for
 from jfstat.maths.vectors import unit_vector
 from jfstat.reference import patterns_by_definition
 
@@ -225,3 +225,14 @@ def test_trajectory_takes_any_shape(trajectory, shape):
     assert state.position.shape == (*shape, 3)
     assert state.einstein.shape == state.sidereal.shape == shape
     np.testing.assert_allclose(np.linalg.norm(np.asarray(state.position), axis=-1), 499, rtol=0.03)
+
+
+@pytest.mark.parametrize("ecc", [0.0, 9e-4, 1e-3, 0.29, 0.3, 0.9])
+def test_a_known_number_of_steps_solves_keplers_equation(ecc):
+    cycles = jnp.asarray(np.linspace(-3, 3, 4001))
+    for p, q in ((0.0, 0.0), (1e-3, 0.0), (-7e-4, 7e-4)):
+        args = jnp.float64(ecc), jnp.float64(p), jnp.float64(q)
+        expected = kepler(2 * np.pi * cycles, *args)
+        cos, sin = kepler_in_steps(cycles, *args, steps_for(ecc))
+        np.testing.assert_allclose(cos, np.cos(expected), rtol=0, atol=1e-8)
+        np.testing.assert_allclose(sin, np.sin(expected), rtol=0, atol=1e-8)

@@ -9,7 +9,7 @@ import jfstat
 from jfstat.data.normalised import normalised
 from jfstat.data.observation import observation_of_sfts
 from jfstat.reference import patterns_by_definition
-from jfstat.statistic.trackpower import track
+from jfstat.statistic.trackpower import sky_position, track
 
 START, DAY, NOISE = 1167458304, 86400, 4e-24
 ORBITS = {
@@ -93,7 +93,7 @@ def test_tracks_are_derivatives_of_the_phase(name):
     points = [random_point(rng, 1900.0, name, motion=(1e-12, 1e-12)) for _ in range(4)]
     data = normalised(sfts, jfstat.Noise(NOISE), "DE405", power=True)
     for point in points:
-        found = np.asarray(track(data, point, 5))
+        found = np.asarray(track(data, sky_position(data, point), point, 5))
         for i, series in enumerate(sfts):
             middle = np.asarray(series.since(int(data.observation.epoch))) + 900
             expected = frequencies_by_differences(data.observation, point, middle, i)
@@ -107,7 +107,7 @@ def test_a_phase_model_bends_the_track():
     model = jfstat.PhaseModel(lambda t, p: p["rate"] * t * t * t, {"rate": 1e-13})
     point = jfstat.Doppler(1.0, 0.2, [60.0], START, model=model)
     data = normalised(sfts, jfstat.Noise(NOISE), "DE405", power=True)
-    found = np.asarray(track(data, point, 1))[0, : len(sfts["H1"])]
+    found = np.asarray(track(data, sky_position(data, point), point, 1))[0, : len(sfts["H1"])]
     middle = np.asarray(sfts["H1"].since(int(data.observation.epoch))) + 900
     assert np.ptp(found) > 5e-3  # which the Earth's motion alone does not make
     expected = frequencies_by_differences(data.observation, point, middle, 0)
@@ -171,6 +171,19 @@ def test_shapes_and_tables():
     assert rows.power.shape == (3,)
     assert float(jfstat.track_power(sfts, table[1]).power[0]) == float(rows.power[1])
     assert "TrackPower" in repr(found)
+
+
+def test_templates_in_any_order_of_the_sky():
+    rng = np.random.default_rng(11)
+    sfts = made(rng, ("H1", "L1"), 50.0, days=0.5)
+    n = 23
+    alpha, delta = rng.choice([0.1, 2.0, 4.0], n), rng.choice([0.3, -0.4], n)
+    points = jfstat.Doppler(alpha, delta, rng.uniform(49.8, 50.2, (n, 1)), START)
+    found = jfstat.track_power(sfts, points)
+    for i in range(n):
+        one = jfstat.track_power(sfts, points[i])
+        assert float(one.power) == pytest.approx(float(found.power[i]), rel=1e-12)
+        assert float(one.deviation) == pytest.approx(float(found.deviation[i]), rel=1e-12)
 
 
 def test_mistakes_are_said():
