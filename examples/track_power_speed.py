@@ -1,7 +1,7 @@
 """Time power along tracks beside fasttracks (arXiv:2411.18370), from the same SFTs and with the same weights.
 
     pip install --no-deps fasttracks
-    taskset -c 0 python examples/track_power_speed.py --output examples/track_power_speed_cpu.json
+    taskset -c 0 python examples/track_power_speed.py --output examples/track_power_speed_core.json
 
 Binaries at one sky position, so that fasttracks, which takes weights for one position at a time, can be called. Both
 programs are compiled once and called in turns; medians. fasttracks gets velocities and times from jfstat, in double
