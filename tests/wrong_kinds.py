@@ -552,7 +552,10 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "polarisation_table": (
             jfstat.polarisation_table, dict(data=data, points=point, scale=jfstat.LogUniform(1e-26, 1e-23))
         ),
-        "track_power": (jfstat.track_power, dict(sfts=sfts, points=point, bins=2, sqrt_sx=4e-24, ephemeris="DE405")),
+        "track_power": (
+            jfstat.track_power,
+            dict(sfts=sfts, points=point, bins=2, sqrt_sx=4e-24, ephemeris="DE405", progress=False),
+        ),
         "log_bstat": (jfstat.log_bstat, one | dict(prior=jfstat.AmplitudePrior())),
         "log_likelihood": (
             jfstat.log_likelihood,

@@ -20,6 +20,7 @@ from jfstat.maths.kepler import STEPS, steps_for
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
 from jfstat.searching.bank import stacked_bank
+from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.trackpower import TrackPower, power_sum, sky_position, track
@@ -38,7 +39,7 @@ VALUES = 1 << 25
 """Values, of templates times SFTs, that a GPU computes together; a CPU takes one template after the other."""
 
 
-@host(sfts=kinds.instance(SFTs), points=kinds.row_as_table, ephemeris=kinds.ephemeris)
+@host(sfts=kinds.instance(SFTs), points=kinds.row_as_table, ephemeris=kinds.ephemeris, progress=kinds.flag)
 def track_power(
     sfts: SFTs,
     points: Doppler | QTable,
@@ -46,6 +47,7 @@ def track_power(
     bins: int = 1,
     sqrt_sx: NoiseLike | None = None,
     ephemeris: EphemerisLike = "DE405",
+    progress: bool = True,
 ) -> TrackPower:
     """Compute the power of SFTs along the tracks of templates in time and frequency.
 
@@ -77,6 +79,8 @@ def track_power(
         over the band of the SFTs.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
+    progress : bool
+        Whether to show progress, with more templates than are computed at a time.
 
     Returns
     -------
@@ -104,7 +108,7 @@ def track_power(
         raise ValueError(f"bins={bins} needs more bins than the {sfts.n_bins} of the SFTs: give SFTs of a wider band.")
     stack = stacked_bank(points, "points")
     data = normalised(sfts, Noise.of(sqrt_sx), ephemeris, power=bins == 1)
-    sums = sums_of(data, stack, int(bins))
+    sums = sums_of(data, stack, int(bins), progress)
     outside = np.flatnonzero(np.isnan(sums.power))
     if len(outside):
         first, held = outside[0], sfts.frequencies
@@ -147,7 +151,7 @@ def _sums_at(data: NormalisedSFTs, points: Doppler, bins: int, steps: int, batch
     return jax.lax.map(at, points, batch_size=batches[0])
 
 
-def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int) -> Sums:
+def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int, progress: bool = False) -> Sums:
     """Return the sums of all templates of a stack. Templates at one sky position share what depends on it."""
     rows = _by_sky(stack)
     n_values, many = data.motion.time.size, rows.shape[1]
@@ -158,11 +162,14 @@ def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int) -> Sums:
     steps = 1 if stack.orbit is None else steps_for(float(np.max(stack.orbit.ecc)))
     n, at_once = len(stack.alpha), max(1, min(padded_size(len(rows), 1), AT_ONCE // many))
     found = Sums(*(np.empty(n) for _ in Sums._fields))
-    for low in range(0, len(rows), at_once):
-        own = rows[np.minimum(np.arange(low, low + at_once), len(rows) - 1)]  # the last repeated: one program for all
-        sums = _sums_at(data, jax.tree.map(lambda x, own=own: x[own], stack), bins, steps, batches)
-        for whole, part in zip(found, sums, strict=True):
-            whole[own] = part
+    with progress_bar(len(rows) * many, progress and len(rows) > at_once, "tracks", "templates") as advance:
+        for low in range(0, len(rows), at_once):
+            # the last ones are repeated, so that one program serves all
+            own = rows[np.minimum(np.arange(low, low + at_once), len(rows) - 1)]
+            sums = _sums_at(data, jax.tree.map(lambda x, own=own: x[own], stack), bins, steps, batches)
+            for whole, part in zip(found, sums, strict=True):
+                whole[own] = part
+            advance(many * min(at_once, len(rows) - low))
     return found
 
 
