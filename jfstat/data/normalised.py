@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.noise import Noise, NoiseFloor, noise_weights
-from jfstat.data.observation import Observation, Span, observed, reference_time
+from jfstat.data.observation import Observation, reference_time, unweighted, weighted
 from jfstat.data.targets import chunks
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.geometry.frequencies import Motion, motion_of
@@ -68,18 +68,16 @@ def normalised(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) 
         )
     band = slice(0, sfts.n_bins)
     each = [NoiseFloor(s, sfts.tsft, floor, band, band, noise) for s, floor in zip(sfts, floors, strict=True)]
-    rows = max(len(s) for s in sfts)
-    bins = np.zeros((sfts.n_bins, len(each), rows), np.float32 if power else np.complex64)
+    seen = unweighted(sfts, reference_time(None, sfts.start), ephemeris)
+    bins = np.zeros((sfts.n_bins, *seen.start.shape), np.float32 if power else np.complex64)
     mean = [np.empty(len(s)) for s in sfts]
     for k, floor in enumerate(each):
-        for rows_of in chunks(len(floor.series)):  # turned over together: values of a bin are neighbours
-            own: Any = floor.series.data[rows_of].copy()
+        for rows in chunks(len(floor.series)):  # transposed together: values of a bin are neighbours
+            own: Any = floor.series.data[rows].copy()
             for i, sft in enumerate(own):
-                psd = floor.psd(rows_of.start + i)
-                mean[k][rows_of.start + i] = floor.band_mean(psd)
+                psd = floor.psd(rows.start + i)
+                mean[k][rows.start + i] = floor.band_mean(psd)
                 sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
-            bins[:, k, rows_of] = (own.real**2 + own.imag**2 if power else own).T
-    weights, mean_inverse = noise_weights(mean)
-    seen = observed(sfts, weights, mean_inverse, Span.of(sfts), reference_time(None, sfts.start), ephemeris)
-    padded = jnp.pad(jnp.asarray(bins), [(0, 0), (0, 0), (0, seen.start.shape[-1] - rows)])
-    return NormalisedSFTs(padded, on_device(np.int64(sfts.first_bin)), _motions(seen), seen)
+            bins[:, k, rows] = (own.real**2 + own.imag**2 if power else own).T
+    seen = weighted(seen, *noise_weights(mean))
+    return NormalisedSFTs(jnp.asarray(bins), on_device(np.int64(sfts.first_bin)), _motions(seen), seen)

@@ -162,7 +162,7 @@ def target_of(
     reach = usual_reach(observation, point)
     length = COARSE_TURNS / reach
     if least_reach > reach:
-        # a block also holds the SFTs that begin in it, and is no shorter than one
+        # SFTs reach beyond their block, by half of their length on each side, and a block is no shorter than one
         length = max(COARSE_TURNS / least_reach, 2 * tsft) - tsft
         reach = COARSE_TURNS / (length + tsft)
     start = min(float(series.since(epoch)[0]) for series in times if len(series))

@@ -25,10 +25,8 @@ PERIOD = WIDTHS["psi"]
 """Period of psi, rad: signals with psi and psi + pi/2 differ in phi0 alone, by pi."""
 WHOLE = 1e-9
 """Part of a period by which the width of a range may miss a whole number of periods."""
-_TOO_WIDE = (
-    "psi has a range that is longer than pi/2, after which signals repeat, and no whole number of times: give a "
-    "shorter one, or None for all orientations."
-)
+EDGE = 5.0
+"""Standard deviations beyond which the ends of a normal prior do not matter."""
 
 
 @registered
@@ -60,7 +58,8 @@ class AmplitudePrior(Displayed):
     Notes
     -----
     Signals with psi and psi + pi/2 differ only in phi0, by pi, so psi may be given around any value. A uniform range of
-    pi/2 or a multiple of it is the same as None. Measurements of the
+    several periods is shortened to its first, and posteriors have psi within pi/4 of the mean of a normal prior that is
+    wider than a period: they hold the same signals. Measurements of the
     inclination by electromagnetic waves often leave the sign of cosi open: the two signs are then two priors, whose
     Bayes factors are averaged.
 
@@ -200,26 +199,37 @@ def _checked(x: object, name: str, most: float) -> Any:
 
 
 def one_period(prior: Any) -> Any:
-    """Return a prior of psi that holds the same signals within one period, pi/2, where it is uniform; None for all.
+    """Return a prior of psi that holds the same signals, within one period if it is uniform over several.
 
     Raises
     ------
     ValueError
-        If its range is longer than the period and has edges, which the signals of other periods would blur.
+        If its range is longer than the period and has edges, which other periods would blur.
     """
     if isinstance(prior, Uniform):
-        low, width = prior.low, prior.high - prior.low
-        times = width / PERIOD
-        whole = abs(times - module_for(times).round(times)) < WHOLE
-        if not is_traced(times) and times > 1 + WHOLE and not whole:
-            raise ValueError(_TOO_WIDE)
-        if not is_traced(times):
-            return None if whole else prior
-        high = jnp.where(times <= 1 + WHOLE, prior.high, jnp.where(whole, low + PERIOD, jnp.nan))
-        return Uniform(low, high)
-    if isinstance(prior, Normal) and not any(is_traced(x) for x in (prior.mu, prior.sigma, prior.low, prior.high)):
-        low, high = prior.range
-        cut = low == prior.low or high == prior.high
-        if cut and high - low > (1 + WHOLE) * PERIOD:
-            raise ValueError(_TOO_WIDE)
+        low, times = prior.low, (prior.high - prior.low) / PERIOD
+        whole = (times > 1 + WHOLE) & (abs(times - module_for(times).round(times)) < WHOLE)
+        if is_traced(times):
+            return Uniform(low, jnp.where(whole, low + PERIOD, jnp.where(times <= 1 + WHOLE, prior.high, jnp.nan)))
+        if times > 1 + WHOLE and not whole:
+            raise ValueError(
+                "psi has a range that is longer than pi/2, after which signals repeat, and no whole number of times: "
+                "give a shorter one, or None for all orientations."
+            )
+        return Uniform(low, low + PERIOD) if whole else prior
+    if isinstance(prior, Normal):
+        blurred = cut_beyond_a_period(prior)
+        if not is_traced(blurred) and blurred:
+            raise ValueError(
+                "psi has a normal prior that is cut and still wider than pi/2, after which signals repeat: give it "
+                "without ends, or a narrower one."
+            )
     return prior
+
+
+def cut_beyond_a_period(prior: Normal) -> jax.Array:
+    """Return whether a normal prior of psi is wider than the period and has an edge where its density matters."""
+    low, high = prior.range
+    far = EDGE * prior.sigma
+    cut = (prior.minimum > prior.mu - far) | (prior.maximum < prior.mu + far)
+    return cut & (high - low > (1 + WHOLE) * PERIOD)

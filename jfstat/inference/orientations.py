@@ -18,7 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from jfstat.inference.amplitudeprior import OF_ORIENTATION, PERIOD, WIDTHS, AmplitudePrior, is_distribution
+from jfstat.inference.amplitudeprior import (
+    OF_ORIENTATION,
+    PERIOD,
+    WIDTHS,
+    AmplitudePrior,
+    cut_beyond_a_period,
+    is_distribution,
+)
 from jfstat.inference.distributions import Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
@@ -44,7 +51,7 @@ sums around the others."""
 GRID = 96
 """Number of values of cosi, and of psi, where the prior of either is not isotropic."""
 FINER_GRID = 192
-"""Number of values of cosi where it has no prior and psi has one: even in inclination, they are rare near zero."""
+"""Number of values of cosi where it has no prior and psi has one: evenly spaced in inclination, few lie near zero."""
 WRAPPED = 8
 """Periods of psi on each side that a normal prior reaches, if its standard deviation is less than one."""
 LEAST_EIGENVALUE = 1e-12
@@ -232,6 +239,7 @@ def _within_a_period(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax
     # still wider ones are uniform to 1e-8
     wrapped = jnp.where(prior.sigma < PERIOD, wrapped, -np.log(PERIOD)) + np.log(PERIOD)
     wide = high - low > PERIOD
+    wrapped = jnp.where(cut_beyond_a_period(prior), jnp.nan, wrapped)
     return jnp.where(wide, around, values), jnp.where(wide, wrapped, log_density)
 
 

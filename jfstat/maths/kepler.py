@@ -58,9 +58,12 @@ def _danby(
     return -residual / (slope + change * (bend / 2 + change * (1 - slope) / 6))
 
 
-def steps_for(ecc: float) -> int:
-    """Return the number of steps that `kepler_in_steps` needs up to an eccentricity."""
-    return 1 if ecc < 1e-3 else 2 if ecc < 0.3 else STEPS
+def steps_for(ecc_or_speed: float) -> int:
+    """Return the number of steps that `kepler_in_steps` needs for orbits.
+
+    It is that for the largest of their eccentricities and of p and q, their speeds in units of the speed of light.
+    """
+    return 1 if ecc_or_speed < 1e-3 else 2 if ecc_or_speed < 0.3 else STEPS
 
 
 def kepler_in_steps(
@@ -68,8 +71,8 @@ def kepler_in_steps(
 ) -> tuple[jax.Array, jax.Array]:
     """Return cosine and sine of the solution E of `kepler` for a phase in cycles, elementwise, float64.
 
-    With the number of steps of `steps_for` they are right to 1e-8 for p and q up to 1e-3. No step waits for another, as
-    in `kepler`'s iteration, so that XLA computes all of them in one pass over the times.
+    With the number of steps of `steps_for` they are right to 1e-8. No step waits for another, as in `kepler`'s
+    iteration, so that XLA computes all of them in one pass over the times.
     """
     if steps == 1:  # a step of Newton's method from the mean anomaly, so small that no second sine is needed
         cos, sin = turn64(cycles)

@@ -15,6 +15,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.display import Displayed, Facts, is_known
+from jfstat.geometry.orbit import orbit_speed, periapsis_rate
 from jfstat.public import host
 from jfstat.pulsars.entries import Entries, to_decimal, to_float
 from jfstat.pulsars.glitch import taylor_shifted
@@ -249,11 +250,11 @@ def frequency_spread(errors: TimingErrors, since: tuple[float, float]) -> float:
         across = own.get("alpha", 0.0) * np.cos(float(point.delta)) + own.get("delta", 0.0)
         size += f * EARTH_SPEED * (across + far * sum(own.get(name, 0.0) for name in MOTION_FIELDS))
         if point.orbit is not None:
-            asini, period = float(point.orbit.asini), float(point.orbit.period)
-            rate = 2 * np.pi / period
+            asini, period, ecc = (float(x) for x in (point.orbit.asini, point.orbit.period, point.orbit.ecc))
+            speed, rate = float(orbit_speed(point.orbit)), float(periapsis_rate(point.orbit))
             late = own.get("ascending", 0.0) + own.get("period", 0.0) / period * (span + period)
             bent = own.get("ecosw", 0.0) + own.get("esinw", 0.0)
-            size += f * rate * (own.get("asini", 0.0) + asini * (rate * late + 2 * bent))
+            size += f * speed * (own.get("asini", 0.0) / asini + rate * late + 2 * bent / (1 - ecc))
         total += size * size
     return float(np.sqrt(total))
 

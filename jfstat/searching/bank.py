@@ -44,17 +44,24 @@ def stacked_bank(bank: Any, name: str = "bank") -> Doppler:
     return with_fields(stack, varied=bank.varied, asked=bank.asked)
 
 
-def check_all_fit(data: FstatData, stack: Doppler) -> None:
-    """Raise a ValueError for the first template of a stack that is impossible or does not fit the data."""
-    # transformations of JAX make stacks without the constructor's checks
-    impossible = np.flatnonzero(~np.asarray(physical(stack, ("freq",))))
+def check_all_possible(stack: Doppler, name: str, ignore: tuple[str, ...] = ()) -> None:
+    """Raise a ValueError for the first template of a stack, the argument `name`, that is impossible.
+
+    Transformations of JAX make stacks without the constructor's checks. Parameters to `ignore` do not matter.
+    """
+    impossible = np.flatnonzero(~np.asarray(physical(stack, ignore)))
     if len(impossible):
         try:
             check_possible(jax.tree.map(lambda x: on_device(x[impossible[0]]), stack))
         except ValueError as error:
             raise ValueError(
-                f"bank holds {len(impossible)} impossible template(s), the first in row {impossible[0]}: {error}"
+                f"{name} holds {len(impossible)} impossible template(s), the first in row {impossible[0]}: {error}"
             ) from None
+
+
+def check_all_fit(data: FstatData, stack: Doppler) -> None:
+    """Raise a ValueError for the first template of a stack that is impossible or does not fit the data."""
+    check_all_possible(stack, "bank", ("freq",))
     bare = replace(data, filters=())
     parts = [bare] if data.n_segments is None else [bare[i] for i in range(data.n_segments)]
     for part in parts:

@@ -15,13 +15,14 @@ from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.normalised import NormalisedSFTs, normalised
 from jfstat.data.sftmask import tapered_fraction
 from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.geometry.orbit import orbit_speed
 from jfstat.maths.arrays import on_device
 from jfstat.maths.kepler import STEPS, steps_for
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
-from jfstat.searching.bank import stacked_bank
+from jfstat.searching.bank import check_all_possible, stacked_bank
 from jfstat.searching.session.progress import progress_bar
-from jfstat.sfts.container import SFTs
+from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.trackpower import TrackPower, power_sum, sky_position, track
 from jfstat.validation import is_whole, shown
@@ -58,7 +59,8 @@ def track_power(
 
     over the SFTs k of all detectors, with the single-sided noise floor S and the antenna patterns a and b. In Gaussian
     noise the mean is 1 and the variance sum w^2 / (sum w)^2. A signal adds h0^2 Tsft (a^2 + b^2) / (5 S) to the power
-    of an SFT, on average over its orientation, if its frequency is that of a bin.
+    of an SFT, on average over its orientation, if its frequency is that of a bin and the SFT has no window; a window w
+    leaves mean(w)^2 / mean(w^2) of that.
 
     No phase is followed from one SFT to the next. Templates may therefore lie far apart, and signals of binaries can be
     searched for over the whole sky (Tenorio, Merou & Sintes 2024, arXiv:2411.18370).
@@ -69,6 +71,7 @@ def track_power(
         SFTs whose band holds all tracks.
     points : Doppler or table
         Templates, (...): isolated, in binaries, with a proper motion or with a phase model. A table has a row for each.
+        Without a reference time of their own, theirs is the start of the SFTs.
     bins : int
         Number of bins from which the power at the template's frequency follows. 1 takes the nearest bin: a signal
         half-way between two loses 59 % of its power there, and 23 % on average. An even number up to 16 adds the
@@ -99,6 +102,7 @@ def track_power(
     >>> bool(jfstat.track_power(sfts, point).critical_ratio > 5)
     True
     """
+    check_sfts(sfts)
     if not is_whole(bins) or not (bins == 1 or (bins % 2 == 0 and 2 <= bins <= MOST_BINS)):
         raise ValueError(f"bins must be 1 or an even number up to {MOST_BINS}, not {shown(bins)}.")
     tapered = [s.window for s in sfts if s.window != "unknown" and tapered_fraction(s.window) > TAPERED]
@@ -107,16 +111,18 @@ def track_power(
     if bins + 1 > sfts.n_bins:
         raise ValueError(f"bins={bins} needs more bins than the {sfts.n_bins} of the SFTs: give SFTs of a wider band.")
     stack = stacked_bank(points, "points")
+    check_all_possible(stack, "points")
     data = normalised(sfts, Noise.of(sqrt_sx), ephemeris, power=bins == 1)
     sums = sums_of(data, stack, int(bins), progress)
     outside = np.flatnonzero(np.isnan(sums.power))
     if len(outside):
         first, held = outside[0], sfts.frequencies
         low, high = _ends(data, jax.tree.map(lambda x: x[first], stack))
+        near = f", or come within {bins // 2} bins of its ends" if bins > 1 else ""
         raise ValueError(
             f"points has {len(outside)} of {len(stack.alpha)} templates whose tracks leave the SFTs' band of "
-            f"{held[0]:.10g} to {held[-1]:.10g} Hz, or come within {bins // 2} bins of its ends: number {first} goes "
-            f"from {low:.10g} to {high:.10g} Hz. Give SFTs of a wider band."
+            f"{held[0]:.10g} to {held[-1]:.10g} Hz{near}: number {first} goes from {low:.10g} to {high:.10g} Hz. Give "
+            "SFTs of a wider band."
         )
     shape = np.shape(points.alpha) if isinstance(points, Doppler) else np.shape(sums.power)
     power, deviation = sums.power / sums.weight, np.sqrt(sums.weight2) / sums.weight
@@ -159,7 +165,9 @@ def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int, progress: bool = Fa
     if next(iter(data.bins.devices())).platform != "cpu":
         inner = max(1, min(many, VALUES // n_values))
         batches = max(1, VALUES // (n_values * inner)), inner
-    steps = 1 if stack.orbit is None else steps_for(float(np.max(stack.orbit.ecc)))
+    steps = 1
+    if stack.orbit is not None:
+        steps = steps_for(float(np.max(np.maximum(stack.orbit.ecc, orbit_speed(stack.orbit)))))
     n, at_once = len(stack.alpha), max(1, min(padded_size(len(rows), 1), AT_ONCE // many))
     found = Sums(*(np.empty(n) for _ in Sums._fields))
     with progress_bar(len(rows) * many, progress and len(rows) > at_once, "tracks", "templates") as advance:
@@ -180,8 +188,10 @@ def _by_sky(stack: Doppler) -> np.ndarray:
     """
     sky = np.stack([stack.alpha, stack.delta, *(() if stack.motion is None else np.asarray(stack.motion).T)])
     order = np.lexsort(sky)
-    others = np.flatnonzero(np.any(np.diff(sky[:, order], axis=1) != 0, axis=0)) + 1
-    each = np.split(order, others)
-    many = min(padded_size(int(np.median([len(own) for own in each])), 1), AT_ONCE)
-    parts = [own[k : k + many] for own in each for k in range(0, len(own), many)]
-    return np.stack([np.pad(own, (0, many - len(own)), mode="edge") for own in parts])
+    first = np.flatnonzero(np.append(True, np.any(np.diff(sky[:, order], axis=1) != 0, axis=0)))
+    count = np.diff(np.append(first, order.size))
+    many = min(padded_size(int(np.median(count)), 1), AT_ONCE)
+    rows = -(-count // many)
+    end = np.repeat(first + count, rows)
+    start = np.repeat(first, rows) + many * (np.arange(rows.sum()) - np.repeat(np.cumsum(rows) - rows, rows))
+    return order[np.minimum(start[:, None] + np.arange(many), end[:, None] - 1)]

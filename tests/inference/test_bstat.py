@@ -154,7 +154,11 @@ def test_psi_repeats(twoF):
         jfstat.Uniform(1.0, 1.0 + 5 * np.pi),
         jfstat.Uniform(-0.3, np.pi / 2 - 0.3),
     ):
-        assert jfstat.AmplitudePrior(psi=prior).psi is None
+        own = jfstat.AmplitudePrior(psi=prior)
+        assert (float(own.psi.low), float(own.psi.high)) == pytest.approx(
+            (float(prior.low), float(prior.low) + np.pi / 2)
+        )
+        assert float(bstat(likelihood, own)) == pytest.approx(free, abs=1e-3)
     # a normal prior that is wider than the period counts all its turns
     wide = float(bstat(likelihood, jfstat.AmplitudePrior(psi=jfstat.Normal(0.4, 5.0))))
     assert wide == pytest.approx(free, abs=1e-3)
@@ -268,8 +272,14 @@ def test_mistakes_are_said(case):
     for name, words in (("cosi", "lie between -1 and 1"), ("psi", "be finite")):
         with pytest.raises(ValueError, match=f"{name} must {words}, not nan"):
             jfstat.AmplitudePrior(**{name: np.nan})
-    for psi in (jfstat.Uniform(0.0, 2.0), jfstat.Normal(0.0, 1.0, -1.0, 1.0)):
-        with pytest.raises(ValueError, match="psi has a range that is longer than pi/2, after which signals repeat"):
-            jfstat.AmplitudePrior(psi=psi)
+    with pytest.raises(ValueError, match="psi has a range that is longer than pi/2, after which signals repeat"):
+        jfstat.AmplitudePrior(psi=jfstat.Uniform(0.0, 2.0))
+    with pytest.raises(ValueError, match="psi has a normal prior that is cut and still wider than pi/2"):
+        jfstat.AmplitudePrior(psi=jfstat.Normal(0.0, 1.0, -1.0, 1.0))
+    assert jfstat.AmplitudePrior(psi=jfstat.Normal(0.0, 0.25, -1.4, 1.4)).psi.maximum == 1.4
+    assert jfstat.AmplitudePrior(psi=jfstat.Uniform(0.3, 0.3 + 1e-9)).psi is not None
+    traced = jax.jit(lambda high: jfstat.AmplitudePrior(psi=jfstat.Uniform(0.0, high)).psi.high)
+    assert float(traced(3 * np.pi)) == pytest.approx(np.pi / 2)
+    assert np.isnan(float(traced(2.0)))
     with pytest.raises(ValueError, match="h0 must not be negative"):
         jfstat.AmplitudePrior(h0=jfstat.Uniform(-1.0, 1.0))

@@ -15,6 +15,7 @@ START, DAY, NOISE = 1167458304, 86400, 4e-24
 ORBITS = {
     "isolated": None,
     "circular": jfstat.Orbit(2.0, 1.3 * DAY, START + 1e4, 0.0, 0.0),
+    "fast": jfstat.Orbit(10.0, 6000.0, START + 100, 0.0, 0.0),
     "eccentric": jfstat.Orbit(1.5, 0.8 * DAY, START - 3e3, 0.7, 2.1),
 }
 
@@ -200,6 +201,11 @@ def test_mistakes_are_said():
         jfstat.track_power(sfts, 50.0)
     with pytest.raises(TypeError, match="sfts"):
         jfstat.track_power("H1*.sft", point)
+    stack = jax.vmap(lambda f: jfstat.Doppler(1.0, 0.2, jax.numpy.stack([f]), START))(np.array([50.0, np.nan]))
+    with pytest.raises(ValueError, match=r"points holds 1 impossible template\(s\), the first in row 1"):
+        jfstat.track_power(sfts, stack)
+    with pytest.raises(ValueError, match="H1"):
+        jfstat.track_power(jfstat.SFTs((sfts["H1"], sfts["H1"]), sfts.tsft, sfts.first_bin), point)
     hann = made(rng, ("H1",), 50.0, days=0.5, window="hann")
     with pytest.raises(ValueError, match="bins=2 is for SFTs with rectangular windows, and these have 'hann'"):
         jfstat.track_power(hann, point, bins=2)
