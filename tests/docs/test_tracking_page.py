@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
 
 @pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom():
-    names = run_page(PAGE, 4)
+    names = run_page(PAGE, 5)
     step, frequencies = names["step"], names["frequencies"]
     for path in (names["track"], names["path"]):
         assert np.mean(np.abs(np.asarray(path.frequencies) - frequencies) < 0.6 * step) > 0.6
@@ -21,6 +21,8 @@ def test_the_page_runs_from_top_to_bottom():
     assert names["known"].shape == names["twoF"].shape
     assert names["table"]["template"][0] == 2 and names["table"]["false_alarm"][0] < 1e-3
     assert float(names["best"].log_likelihood) > 20
+    assert abs(names["loudest"] - 20) <= 2
+    assert float(names["power"].critical_ratio[names["loudest"]]) > 5
 
 
 def committed(name):
