@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.maths.arrays import with_axes
+from jfstat.maths.vectors import along
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
 ORDERS = np.array([0.0, 1, 1, 2, 2])
@@ -52,7 +53,7 @@ def harmonics(angle: jax.Array) -> jax.Array:
 
 def harmonic_sum(coefficients: jax.Array, angle: jax.Array) -> jax.Array:
     """Compute ``harmonics(angle) @ coefficients`` as elementwise terms, which XLA can fuse with other operations."""
-    return sum(c * h for c, h in zip(coefficients, harmonics_of(jnp, angle), strict=True))  # type: ignore[return-value]
+    return along(coefficients, harmonics_of(jnp, angle))
 
 
 @jax.jit  # programs that call this share one trace

@@ -12,6 +12,7 @@ from jfstat.geometry.barycenter import Direction
 from jfstat.geometry.orbit import orbit_delay_and_slope_at_arrival
 from jfstat.geometry.source import Source, spin_drift
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.vectors import along
 
 
 class Motion(NamedTuple):
@@ -45,11 +46,6 @@ def motion_of(trajectory: Trajectory, time: jax.Array) -> Motion:
     position, velocity = (jnp.moveaxis(x.position, -1, 0) for x in (state, rate))
     sidereal = jnp.stack(harmonics_of(jnp, state.sidereal))
     return Motion(time, position, velocity, state.einstein, rate.einstein, sidereal)
-
-
-def along(vector: jax.Array, components: jax.Array) -> jax.Array:
-    """Return the sum of products with a vector, (n,), of components, (n, ...): elementwise terms, which XLA fuses."""
-    return sum(x * own for x, own in zip(vector, components, strict=True))  # type: ignore[return-value]
 
 
 def ssb_times(direction: Direction, motion: Motion) -> tuple[jax.Array, jax.Array]:

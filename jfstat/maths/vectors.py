@@ -1,7 +1,8 @@
-"""Unit vectors of sky positions, for NumPy and JAX arrays alike."""
+"""Unit vectors of sky positions, for NumPy and JAX arrays alike, and sums of products with vectors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import overload
 
 import jax
@@ -57,6 +58,11 @@ def tangents(n: np.ndarray) -> np.ndarray:
     first = np.cross([0.0, 0.0, 1.0] if abs(n[2]) < 0.9 else [1.0, 0.0, 0.0], n)
     first /= np.linalg.norm(first)
     return np.stack([first, np.cross(n, first)])
+
+
+def along(vector: jax.Array, components: jax.Array | Sequence[jax.Array]) -> jax.Array:
+    """Return the sum of products with a vector, (n,), of components, n of (...): elementwise terms, which XLA fuses."""
+    return sum(x * own for x, own in zip(vector, components, strict=True))  # type: ignore[return-value]
 
 
 def _namespace(*arrays: jax.Array | np.ndarray | float):

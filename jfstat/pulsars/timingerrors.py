@@ -244,17 +244,19 @@ def frequency_spread(errors: TimingErrors, since: tuple[float, float]) -> float:
     """
     point, total = errors.centre, 0.0
     f, span, far = float(point.fkdot[0]), since[1] - since[0], max(map(abs, since))
+    if point.orbit is not None:
+        asini, period, ecc = (float(x) for x in (point.orbit.asini, point.orbit.period, point.orbit.ecc))
+        per_asini = float(orbit_speed(with_fields(point.orbit, asini=np.float64(1))))
+        rate = float(periapsis_rate(point.orbit))
     for row in np.abs(np.asarray(errors.steps)):
         own = dict(zip(errors.coordinates, row, strict=True))
         size = sum(own.get(spin_name(k), 0.0) * far**k / factorial(k) for k in range(len(point.fkdot)))
         across = own.get("alpha", 0.0) * np.cos(float(point.delta)) + own.get("delta", 0.0)
         size += f * EARTH_SPEED * (across + far * sum(own.get(name, 0.0) for name in MOTION_FIELDS))
         if point.orbit is not None:
-            asini, period, ecc = (float(x) for x in (point.orbit.asini, point.orbit.period, point.orbit.ecc))
-            speed, rate = float(orbit_speed(point.orbit)), float(periapsis_rate(point.orbit))
             late = own.get("ascending", 0.0) + own.get("period", 0.0) / period * (span + period)
             bent = own.get("ecosw", 0.0) + own.get("esinw", 0.0)
-            size += f * speed * (own.get("asini", 0.0) / asini + rate * late + 2 * bent / (1 - ecc))
+            size += f * per_asini * (own.get("asini", 0.0) + asini * (rate * late + 2 * bent / (1 - ecc)))
         total += size * size
     return float(np.sqrt(total))
 

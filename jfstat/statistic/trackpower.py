@@ -11,7 +11,8 @@ import numpy as np
 
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.display import Displayed
-from jfstat.geometry.frequencies import along, detector_frequency, ssb_times
+from jfstat.geometry.frequencies import detector_frequency, ssb_times
+from jfstat.maths.vectors import along
 from jfstat.signal.templates import Doppler
 
 
