@@ -6,7 +6,7 @@ import jfstat
 from jfstat.searching.bank import stacked_bank
 from jfstat.searching.reduce.toplist import Toplist
 from jfstat.searching.statistic import Task
-from jfstat.searching.statistics import default_statistic
+from jfstat.searching.statistics import statistic_for
 
 KINDS = {"keep": jfstat.Keep, "details": jfstat.Details, "run": jfstat.Run}
 
@@ -25,7 +25,7 @@ def search(data, bank, *plain, **given):
 
 def task_of(data, bank, statistic=None, toplist=None):
     """Return what a search with a bank is asked to compute."""
-    return Task(data, stacked_bank(bank), statistic or default_statistic(data), toplist or Toplist(1, None))
+    return Task(data, stacked_bank(bank), statistic_for(data, statistic), toplist or Toplist(1, None))
 
 
 def division(data, bank, batch_size=None, engine=None):

@@ -64,6 +64,11 @@ class FstatData(Displayed):
         return plain_time(self.observation.reftime)
 
     @property
+    def samples(self) -> jax.Array:
+        """The values that distinguish one data set from another: the series."""
+        return self.series
+
+    @property
     def n_segments(self) -> int | None:
         """Length of the leading axis of segments; None for data without one."""
         return self.observation.n_segments

@@ -21,6 +21,64 @@ class HasSegments(Protocol):
         ...
 
 
+class Sizes(Protocol):
+    """Sizes on which the tallies of a search depend: `Layout`, and what stands for it in other data."""
+
+    @property
+    def n_frequencies(self) -> int:
+        """Number of frequencies of the band."""
+        ...
+
+    @property
+    def n_fft(self) -> int:
+        """Half the number of frequencies that are divided into equal sections, the sub-bands; the band may hold fewer."""
+        ...
+
+
+class Searchable(HasSegments, Protocol):
+    """Data that `search` takes: pytrees of arrays that a statistic turns into values at the frequencies of a band."""
+
+    @property
+    def observation(self) -> Observation:
+        """When and where the detectors observed, and the noise weights."""
+        ...
+
+    @property
+    def detectors(self) -> tuple[str, ...]:
+        """Names of the detectors."""
+        ...
+
+    @property
+    def ephemeris(self) -> str:
+        """Name of the solar-system ephemeris."""
+        ...
+
+    @property
+    def tspan(self) -> float | jax.Array:
+        """Time from the start of the first SFT to the end of the last, s."""
+        ...
+
+    @property
+    def fmin(self) -> float | jax.Array:
+        """Lowest frequency of the band, Hz."""
+        ...
+
+    @property
+    def dfreq(self) -> float | jax.Array:
+        """Spacing of the frequencies of the band, Hz."""
+        ...
+
+    @property
+    def layout(self) -> Sizes:
+        """Sizes of the band."""
+        ...
+
+    @property
+    def samples(self) -> jax.Array:
+        """The values that distinguish one data set from another."""
+        ...
+
+
 class HasFaFb(HasSegments, Protocol):
     """Data that compute Fa and Fb of single templates: FstatData, NarrowData and BlockSpectra."""
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.bandseries import Layout
+from jfstat.data.protocol import Sizes
 from jfstat.engines.engine import Loudest
 from jfstat.maths.arrays import divided
 from jfstat.transforms import section_count
@@ -109,7 +109,7 @@ def histogram_of(values: jax.Array) -> jax.Array:
     return jnp.sum(counts.reshape(BINS, k), axis=1, dtype=jnp.int32)
 
 
-def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
+def largest_of_sections(layout: Sizes, values: jax.Array) -> jax.Array:
     """Return the largest 2F of `transforms.section_count` equal sections of the spectrum, in the order of entries.
 
     If their number is odd, the middle one contains the end of the positive frequencies and the start of the negative
@@ -117,7 +117,7 @@ def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
 
     Parameters
     ----------
-    layout : Layout
+    layout : Sizes
     values : (B, 2, n_fft) float32
         2F at the entries of `spectrum.spectra`; -inf for entries that do not count.
 
@@ -137,7 +137,7 @@ def largest_of_sections(layout: Layout, values: jax.Array) -> jax.Array:
     return tops
 
 
-def section_starts(layout: Layout) -> np.ndarray:
+def section_starts(layout: Sizes) -> np.ndarray:
     """Return the bin of the band at which each section starts; negative or too large outside the band.
 
     Returns
@@ -153,7 +153,7 @@ def section_starts(layout: Layout) -> np.ndarray:
     return 2 * np.concatenate([positive, negative]) + layout.n_frequencies // 2
 
 
-def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array:
+def largest_of_sections_in_order(layout: Sizes, values: jax.Array) -> jax.Array:
     """Return the largest 2F of sections from values in the order of the band's frequencies, (B, n_frequencies)."""
     starts = section_starts(layout)
     order = np.argsort(starts, kind="stable")
@@ -165,12 +165,12 @@ def largest_of_sections_in_order(layout: Layout, values: jax.Array) -> jax.Array
     return jnp.stack([jnp.max(tops[a:b]) if a < b else empty for a, b in zip(first, last, strict=True)])
 
 
-def loudest_means(layout: Layout, means: jax.Array, n_segments: int, keep: int) -> Loudest:
+def loudest_means(layout: Sizes, means: jax.Array, n_segments: int, keep: int) -> Loudest:
     """Return the largest of some means over segments, and tallies of all.
 
     Parameters
     ----------
-    layout : Layout
+    layout : Sizes
     means : (B, n_frequencies) float32
         -inf for values that do not count.
     n_segments : int

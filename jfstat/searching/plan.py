@@ -14,13 +14,13 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.details import Details
-from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import is_exhausted
+from jfstat.data.protocol import Searchable
 from jfstat.display import Displayed, Facts, bytes_text
 from jfstat.lines.doppler import LineBands, line_bands, lines_near
 from jfstat.public import host, public
-from jfstat.searching.bank import check_all_fit, stacked_bank
+from jfstat.searching.bank import stacked_bank
 from jfstat.searching.division import Division
 from jfstat.searching.driver.batches import steps
 from jfstat.searching.driver.mesh import spans_processes
@@ -35,7 +35,7 @@ from jfstat.searching.session.processes import agreed_division, is_first
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.session.stop import SearchStopped, stop_requests
 from jfstat.searching.statistic import Statistic, Task
-from jfstat.searching.statistics import default_statistic
+from jfstat.searching.statistics import statistic_for
 from jfstat.signal.showing import beyond_asked
 from jfstat.signal.templates import Doppler
 from jfstat.statistic.linerobust import LineCut
@@ -262,44 +262,41 @@ def plan_search(
     >>> plan.n_templates, plan.engine
     (3, 'xla')
     """
-    check_data(data, or_segments=True)
     for name, value, kind in (("keep", keep, Keep), ("details", details, Details), ("run", run, Run)):
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name} must be a jfstat.{kind.__name__} or None, not {shown(value)}.")
-    if statistic is not None and not isinstance(statistic, Statistic):
-        raise TypeError(f"statistic must be one of jfstat's, such as jfstat.TwoF(), or None, not {shown(statistic)}.")
     keep, details, run = keep or Keep(), details or Details(), run or Run()
-    statistic = default_statistic(data) if statistic is None else statistic
+    statistic = statistic_for(data, statistic)
     stack = stacked_bank(bank)
     statistic.check(data, stack, keep, details)
     if stack.model is not None and keep.cluster is not None:
         raise ValueError("cluster does not know the templates' phase model: leave it out, and refine(..., merge=True).")
-    check_all_fit(data, stack)
+    statistic.check_bank(data, stack)
     details.check(len(data.detectors), keep.bsgl_threshold is not None)
     known = None if keep.lines is None else _lines_crossed(data, stack, keep.lines)
     threshold = statistic.threshold(checked_threshold(threshold))
     toplist = Toplist(top, threshold, _line_cut(data, keep, details), _vetoed(data, stack, known, keep))
     task = Task(data, stack, statistic, toplist, {})
-    statistic.reduction(data, run.engine, toplist)  # raises for wrong arguments before the search begins
+    statistic.reduction(task, run.engine)  # raises for wrong arguments before the search begins
     path = None if checkpoint is None else checkpoint_path(checkpoint)
     return SearchPlan(task, Asked(keep, details, run.unit, known, stack.varied or ()), run, path, bool(progress))
 
 
-def _line_cut(data: FstatData, keep: Keep, details: Details) -> LineCut | None:
+def _line_cut(data: Searchable, keep: Keep, details: Details) -> LineCut | None:
     """Return the cut by the line-robust statistic that is asked for, if any."""
     if keep.bsgl_threshold is None:
         return None
     return LineCut(keep.bsgl_threshold, details.prior.fstar0, details.prior.odds(len(data.detectors)))
 
 
-def _lines_crossed(data: FstatData, stack: Doppler, lines: QTable) -> QTable:
+def _lines_crossed(data: Searchable, stack: Doppler, lines: QTable) -> QTable:
     """Return the known lines that could affect any template of a stack in the band of the data."""
     low = float(data.fmin)
     high = low + (data.layout.n_frequencies - 1) * float(data.dfreq)
     return lines_near(lines, data.observation, stack, low, high)
 
 
-def _vetoed(data: FstatData, stack: Doppler, known: QTable | None, keep: Keep) -> LineBands | None:
+def _vetoed(data: Searchable, stack: Doppler, known: QTable | None, keep: Keep) -> LineBands | None:
     """Return the bands of lines that are vetoed; None if there are none."""
     if not keep.veto_lines or known is None or not len(known):
         return None

@@ -20,6 +20,7 @@ from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.engines.engine import Reduction
+from jfstat.searching.bank import check_all_fit
 from jfstat.searching.division import Division
 from jfstat.searching.driver.part import Part
 from jfstat.searching.options import Keep, Run
@@ -42,6 +43,8 @@ class Statistic(ABC):
 
     Attributes
     ----------
+    takes : type
+        Kind of data that it is computed from: FstatData, or another that is `data.protocol.Searchable`.
     quantity, loudest : str
         In messages: what a threshold is on, and the largest value of a search.
     joins_side_lobes : bool
@@ -50,6 +53,7 @@ class Statistic(ABC):
         Whether `division` takes so long that other programs should be compiled meanwhile.
     """
 
+    takes: ClassVar[type] = FstatData
     quantity: ClassVar[str] = "2F"
     loudest: ClassVar[str] = "largest 2F"
     joins_side_lobes: ClassVar[bool] = False
@@ -63,8 +67,12 @@ class Statistic(ABC):
     # What it needs
 
     @abstractmethod
-    def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
+    def check(self, data: Any, stack: Doppler, keep: Keep, details: Details) -> None:
         """Raise a ValueError for data, templates or options that do not go with this statistic."""
+
+    def check_bank(self, data: Any, stack: Doppler) -> None:
+        """Raise a ValueError for the first template that is impossible or does not fit the data."""
+        check_all_fit(data, stack)
 
     def threshold(self, value: float | None) -> float | None:
         """Return a threshold on what `Reduction.reduced` gives, from a user's threshold on the column that `loudness`
@@ -88,7 +96,7 @@ class Statistic(ABC):
     # What is computed, and how it is divided
 
     @abstractmethod
-    def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Reduction]:
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, Reduction]:
         """Return the name of the engine, by default the fastest usable one, and the reduction that computes a batch
         with it.
 
@@ -139,7 +147,7 @@ class Statistic(ABC):
         details : Details
         """
 
-    def column_programs(self, data: FstatData, templates: Doppler, details: Details) -> Iterator[jax.stages.Lowered]:
+    def column_programs(self, data: Any, templates: Doppler, details: Details) -> Iterator[jax.stages.Lowered]:
         """Yield the programs that `columns` will run for candidates among some templates, to be compiled early."""
         yield from ()
 
@@ -183,7 +191,8 @@ class Task(NamedTuple):
 
     Attributes
     ----------
-    data : FstatData
+    data : Searchable
+        Of the kind that the statistic takes.
     stack : Doppler
         The bank, NumPy leaves of one leading axis.
     statistic : Statistic
@@ -194,7 +203,7 @@ class Task(NamedTuple):
         is wanted.
     """
 
-    data: FstatData
+    data: Any
     stack: Doppler
     statistic: Statistic
     toplist: Toplist

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.protocol import Searchable
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands, affected_range
 from jfstat.maths.arrays import with_axes
@@ -50,12 +51,11 @@ def covered_bins(data: FstatData, point: Doppler) -> tuple[jax.Array, jax.Array]
     return jnp.clip(first, 0, last_bin + 1).astype(jnp.int32), jnp.clip(last, -1, last_bin).astype(jnp.int32)
 
 
-def vetoed_bins(data: FstatData, point: Doppler, bands: LineBands) -> jax.Array:
+def vetoed_bins(data: Searchable, point: Doppler, bands: LineBands) -> jax.Array:
     """Return the first and last bin of each range that known lines affect, one after the other: (2 L,) int32."""
     low, high = affected_range(data.observation, point, bands)
-    spacing, end = data.band.dfreq, data.layout.n_frequencies
-    first = jnp.ceil((low - data.band.fmin) / spacing)
-    last = jnp.floor((high - data.band.fmin) / spacing)
+    end = data.layout.n_frequencies
+    first, last = jnp.ceil((low - data.fmin) / data.dfreq), jnp.floor((high - data.fmin) / data.dfreq)
     return jnp.stack([jnp.clip(first, 0, end), jnp.clip(last, -1, end)], axis=-1).reshape(-1).astype(jnp.int32)
 
 
@@ -83,10 +83,22 @@ def counted_bins(
     """
     covered = jax.vmap(covered_bins, (None, 0))
     if data.n_segments is None:
-        first, last = covered(data, points)
-    else:  # those that count in all segments
-        each = jax.vmap(covered, (0, None))(data, points)
-        first, last = jnp.max(each[0], axis=0), jnp.min(each[1], axis=0)
+        return counted_within(*covered(data, points), data, points, n_valid, first_bin, bands)
+    each = jax.vmap(covered, (0, None))(data, points)  # those that count in all segments
+    ends = jnp.max(each[0], axis=0), jnp.min(each[1], axis=0)
+    return counted_within(*ends, data, points, n_valid, first_bin, bands)
+
+
+def counted_within(
+    first: jax.Array,
+    last: jax.Array,
+    data: Searchable,
+    points: Doppler,
+    n_valid: jax.Array | int,
+    first_bin: jax.Array | int = 0,
+    bands: LineBands | None = None,
+) -> jax.Array:
+    """Return the bins that count, as `counted_bins`, given the first and last that the data cover, (B,) int32."""
     real = (jnp.arange(points.alpha.shape[0]) < jnp.asarray(n_valid, jnp.int64)) & physical(points, ("freq",))
     last = jnp.where(real, last, -1)
     counted = jnp.stack([jnp.maximum(first, first_bin).astype(jnp.int32), last])

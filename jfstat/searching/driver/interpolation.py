@@ -140,7 +140,7 @@ def interpolation_division(
         If the engine cannot be used.
     """
     data = task.data
-    name, _ = task.statistic.reduction(data, engine, task.toplist)
+    name, _ = task.statistic.reduction(task, engine)
     room = room_for_values(data) if room is None else room
     if task.memo is not None:
         task.memo.clear()  # of another division

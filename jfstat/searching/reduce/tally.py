@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jfstat.data.bandseries import Layout
+from jfstat.data.protocol import Sizes
 from jfstat.engines.reduction import BINS, WIDTH, section_starts
 from jfstat.maths.arrays import LEAST
 from jfstat.transforms import section_count
@@ -19,7 +19,7 @@ SLIVER = 0.5
 """Smallest fraction of a section that is a sub-band of its own at an edge of the band; less joins the neighbour."""
 
 
-def subband_edges(layout: Layout) -> np.ndarray:
+def subband_edges(layout: Sizes) -> np.ndarray:
     """Return the edges of the sub-bands: sub-band s holds the bins edges[s] to edges[s + 1] - 1.
 
     Returns
@@ -34,12 +34,12 @@ def subband_edges(layout: Layout) -> np.ndarray:
     return np.array([0, *inner[(inner >= least) & (end - inner >= least)], end], np.int64)
 
 
-def subband_maxima(layout: Layout, sections: np.ndarray) -> np.ndarray:
+def subband_maxima(layout: Sizes, sections: np.ndarray) -> np.ndarray:
     """Return the largest 2F of each sub-band, given the largest 2F of each section.
 
     Parameters
     ----------
-    layout : Layout
+    layout : Sizes
     sections : (P,) float32
         Largest 2F of each section; see `engine.Loudest`.
 

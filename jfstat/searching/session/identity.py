@@ -31,7 +31,7 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
 
     data, stack = task.data, task.stack
     # with random signs, anything added to the data, such as a signal, changes the sums by the root of its power
-    series = np.asarray(data.series).reshape(-1, data.series.shape[-1])
+    series = np.asarray(data.samples).reshape(-1, data.samples.shape[-1])
     signs = 2 * np.random.default_rng(0).integers(0, 2, series.shape[1], np.int8) - 1
     sums = [[x.sum(dtype=np.complex128) for x in np.array_split(detector * signs, PIECES)] for detector in series]
     numbers = np.stack([np.real(sums), np.imag(sums)]).ravel()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jfstat.candidates.tables import Meta
-from jfstat.data.fstatdata import FstatData
+from jfstat.data.checks import check_data
 from jfstat.searching.statistic import Statistic
 from jfstat.searching.statistics.bestpath import BestPath
 from jfstat.searching.statistics.bsgltl import BSGLtL
@@ -11,6 +13,7 @@ from jfstat.searching.statistics.coherent import TwoF
 from jfstat.searching.statistics.interpolated import Interpolated
 from jfstat.searching.statistics.mean import MeanTwoF
 from jfstat.searching.statistics.transient import Transient
+from jfstat.validation import shown
 
 STATISTICS: tuple[type[Statistic], ...] = (
     TwoF,
@@ -22,9 +25,20 @@ STATISTICS: tuple[type[Statistic], ...] = (
 )
 
 
-def default_statistic(data: FstatData) -> Statistic:
-    """Return the default statistic for some data: 2F, or its mean over segments if the data have any."""
-    return TwoF() if data.n_segments is None else MeanTwoF()
+def statistic_for(data: Any, asked: Any = None) -> Statistic:
+    """Return the statistic that is asked for, by default 2F or, for data with segments, its mean.
+
+    Raises
+    ------
+    TypeError
+        If there is no such statistic, or it does not take data of this kind.
+    """
+    check_data(data, or_segments=True)
+    if asked is None:
+        return TwoF() if data.n_segments is None else MeanTwoF()
+    if not isinstance(asked, Statistic):
+        raise TypeError(f"statistic must be one of jfstat's, such as jfstat.TwoF(), or None, not {shown(asked)}.")
+    return asked
 
 
 def statistic_of(meta: Meta) -> type[Statistic]:

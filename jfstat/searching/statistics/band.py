@@ -30,7 +30,6 @@ from jfstat.searching.driver.mesh import gathered
 from jfstat.searching.driver.part import Part
 from jfstat.searching.options import Keep, Run
 from jfstat.searching.reduce.tally import subband_edges
-from jfstat.searching.reduce.toplist import Toplist
 from jfstat.searching.statistic import Parts, Statistic, Task
 from jfstat.signal.templates import Doppler
 
@@ -47,12 +46,12 @@ class BandStatistic(Statistic):
     band_in_parts: ClassVar[bool] = True
 
     @abstractmethod
-    def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, BandReduction]:
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, BandReduction]:
         """Return the name of the engine and the reduction that computes a batch with it; see `Statistic.reduction`."""
 
     def division(self, task: Task, run: Run) -> Division:
         """Return parts of the band that fit into memory, and batches; see `Statistic.division`."""
-        chosen = self.reduction(task.data, run.engine, task.toplist)
+        chosen = self.reduction(task, run.engine)
         return band_division(task, *chosen, run.batch_size, None if self.band_in_parts else 1)
 
     def agreed_division(self, task: Task, own: Division) -> Division:
@@ -60,7 +59,7 @@ class BandStatistic(Statistic):
         each = gathered([own.batch_size, len(own.bands)])
         if np.all(each == each[0]):
             return own
-        chosen = self.reduction(task.data, own.engine, task.toplist)
+        chosen = self.reduction(task, own.engine)
         return band_division(task, *chosen, int(each[:, 0].min()), int(each[:, 1].max()))
 
     def parts(self, task: Task, division: Division, jobs: range, mesh: Mesh | None) -> Parts:
@@ -76,7 +75,7 @@ class BandStatistic(Statistic):
         data, stack = task.data, task.stack
         first, n_frequencies = division.bands[number]
         whole = len(division.bands) == 1 and bool(data.filters)
-        name, reduction = self.reduction(data, division.engine, task.toplist)
+        name, reduction = self.reduction(task, division.engine)
         if not (whole or self.band_in_parts):
             raise ValueError(
                 "data with segments must have filters to be searched: prepare a narrower band, with filters."
@@ -123,7 +122,7 @@ class XlaStatistic(BandStatistic, InBand):
 
     cannot: ClassVar[str]
 
-    def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, BandReduction]:
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, BandReduction]:
         """Return XLA's name and this statistic; see `Statistic.reduction`."""
         return xla_only(engine, self.cannot).name, self
 

@@ -16,7 +16,7 @@ from jfstat.data.memory import device_of
 from jfstat.engines.choice import engine_for
 from jfstat.engines.engine import Engine
 from jfstat.searching.options import Keep
-from jfstat.searching.reduce.toplist import Peaks, Toplist
+from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import BandStatistic, alarm_of_loudest, check_ranking, check_whole
 from jfstat.signal.templates import Doppler
@@ -39,13 +39,13 @@ class TwoF(BandStatistic):
         check_whole(data, self.name)
         check_ranking(data, keep, details)
 
-    def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Engine]:
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, Engine]:
         """Return the engine, which reduces 2F itself; XLA if lines are vetoed. See `Statistic.reduction`."""
-        if toplist.bands is not None:
+        if task.toplist.bands is not None:
             if engine not in (None, "xla"):
                 raise ValueError(f"engine {engine!r} cannot veto lines: use the engine 'xla', or None.")
             engine = "xla"
-        chosen = engine_for(data, engine, toplist.lines)
+        chosen = engine_for(task.data, engine, task.toplist.lines)
         return chosen.name, chosen
 
     def check_part(self, engine: str, reduction: Any, data: FstatData) -> None:

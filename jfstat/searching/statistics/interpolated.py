@@ -38,7 +38,7 @@ from jfstat.searching.driver.nearest import located
 from jfstat.searching.driver.part import Part
 from jfstat.searching.options import Keep, Run
 from jfstat.searching.reduce.tally import subband_edges
-from jfstat.searching.reduce.toplist import Peaks, Toplist
+from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Parts, Statistic, Task
 from jfstat.searching.statistics.band import (
     alarm_of_loudest,
@@ -111,9 +111,9 @@ class Interpolated(Statistic):
         reftime = segments.reftime.common if stack.reftime is None else stack.reftime.common
         return largest_shift(segments, stack, reftime, fmax, self.mismatch)
 
-    def reduction(self, data: FstatData, engine: str | None, toplist: Toplist) -> tuple[str, Reduction]:
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, Reduction]:
         """Return the engine's sums of the segments' values; see `Statistic.reduction`."""
-        sums = sums_for(device_of(data), engine)
+        sums = sums_for(device_of(task.data), engine)
         return sums.name, sums
 
     def division(self, task: Task, run: Run) -> Division:
@@ -142,7 +142,7 @@ class Interpolated(Statistic):
         edges = subband_edges(own.bands.layout).tolist()
         # devices of several processes take what they need from the host
         lookup = jax.tree.map(np.asarray, own.lookup) if spans_processes(mesh) else own.lookup
-        _, sums = self.reduction(task.data, division.engine, task.toplist)
+        _, sums = self.reduction(task, division.engine)
         return Part(own.bands, lookup, task.toplist, division, 0, 0, edges, sums, start, own.order)
 
     def seconds(self, task: Task, division: Division) -> float:
