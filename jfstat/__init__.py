@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jfstat.data.narrowdata import NarrowData, covers
     from jfstat.data.narrowfiles import narrow_files
     from jfstat.data.noise import Noise
+    from jfstat.data.normalised import NormalisedSFTs, normalise
     from jfstat.data.observation import Observation, observation
     from jfstat.data.prepare import prepare
     from jfstat.data.psd import psd, spectrogram
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from jfstat.searching.statistics.coherent import TwoF
     from jfstat.searching.statistics.interpolated import Interpolated
     from jfstat.searching.statistics.mean import MeanTwoF
+    from jfstat.searching.statistics.trackpower import TrackPower
     from jfstat.searching.statistics.transient import Transient
     from jfstat.searching.summary import summary
     from jfstat.searching.trackpower import track_power
@@ -134,7 +136,7 @@ if TYPE_CHECKING:
         semicoherent_fstat,
         sum_twoF,
     )
-    from jfstat.statistic.trackpower import TrackPower
+    from jfstat.statistic.trackpower import NormalisedPower
     from jfstat.statistic.transientnull import transient_null
     from jfstat.statistic.transients import TransientMap, TransientRange, transient_map, transient_twoF
     from jfstat.statistic.windowed import windowed
@@ -190,6 +192,8 @@ __all__ = [
     "Noise",
     "NoiseEnergy",
     "Normal",
+    "NormalisedPower",
+    "NormalisedSFTs",
     "NullDistribution",
     "Observation",
     "Orbit",
@@ -271,6 +275,7 @@ __all__ = [
     "narrow_sizes",
     "noise_energy",
     "noise_like",
+    "normalise",
     "observation",
     "plan_search",
     "polarisation_fstat",
@@ -405,7 +410,10 @@ _HOMES = {
     "Stages": "jfstat.followup.options",
     "TimingErrors": "jfstat.pulsars.timingerrors",
     "Track": "jfstat.tracking.track",
-    "TrackPower": "jfstat.statistic.trackpower",
+    "NormalisedPower": "jfstat.statistic.trackpower",
+    "NormalisedSFTs": "jfstat.data.normalised",
+    "TrackPower": "jfstat.searching.statistics.trackpower",
+    "normalise": "jfstat.data.normalised",
     "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
     "TransientRange": "jfstat.statistic.transients",

@@ -15,6 +15,7 @@ from jfstat.data.direct import Pieces
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, NarrowSizes
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.data.slicesizes import AtomSizes
 from jfstat.geometry.barycenter import Direction
@@ -41,7 +42,7 @@ from jfstat.statistic.noiseenergy import NoiseEnergy
 from jfstat.statistic.polarisations import PolarisationFstat
 from jfstat.statistic.resample import Resampled
 from jfstat.statistic.semicoherent import SemicoherentAmplitude, SemicoherentFstat
-from jfstat.statistic.trackpower import TrackPower
+from jfstat.statistic.trackpower import NormalisedPower
 from jfstat.statistic.transients import TransientMap
 from jfstat.tracking.track import Track
 from jfstat.tracking.viterbi import PathPosterior, ViterbiPath
@@ -52,7 +53,7 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
-CLASSES += (EllipticityLikelihoods, Exponential, PolarisationFstat, TimingErrors, TrackPower)
+CLASSES += (EllipticityLikelihoods, Exponential, NormalisedPower, NormalisedSFTs, PolarisationFstat, TimingErrors)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity, NoiseEnergy)
 """All public pytrees but named tuples, and those that they hold."""
 _REGISTERING = Lock()

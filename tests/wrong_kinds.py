@@ -554,8 +554,13 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         ),
         "track_power": (
             jfstat.track_power,
-            dict(sfts=sfts, points=point, bins=2, sqrt_sx=4e-24, ephemeris="DE405", progress=False),
+            dict(data=jfstat.normalise(sfts), points=point, progress=False),
         ),
+        "normalise": (
+            jfstat.normalise,
+            dict(sfts=sfts, fmin=100.0, fmax=100.01, dfreq=1 / 3600, bins=2, sqrt_sx=4e-24, ephemeris="DE405"),
+        ),
+        "TrackPower": (jfstat.TrackPower, {}),
         "log_bstat": (jfstat.log_bstat, one | dict(prior=jfstat.AmplitudePrior())),
         "log_likelihood": (
             jfstat.log_likelihood,

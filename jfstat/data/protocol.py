@@ -31,7 +31,7 @@ class Sizes(Protocol):
 
     @property
     def n_fft(self) -> int:
-        """Half the number of frequencies that are divided into equal sections, the sub-bands; the band may hold fewer."""
+        """Half the number of frequencies whose equal sections are the sub-bands; the band may end before."""
         ...
 
 

@@ -63,10 +63,11 @@ def ssb_times(direction: Direction, motion: Motion) -> tuple[jax.Array, jax.Arra
     return t + (toward + motion.einstein), 1 + (speed + motion.einstein_rate)
 
 
-def detector_frequency(source: Source, t_ssb: jax.Array, rate: jax.Array, steps: int) -> jax.Array:
+def detector_frequency(source: Source, t_ssb: jax.Array, rate: jax.Array, steps: int) -> tuple[jax.Array, jax.Array]:
     """Return a source's instantaneous frequency at a detector, Hz, at times from `ssb_times`; same shape, float64.
 
-    It is the derivative of the phase with respect to the detector's time. See `kepler_in_steps` for `steps`.
+    It is the derivative of the phase with respect to the detector's time. The second result is the derivative of the
+    frequency with respect to that in the source's frame. See `kepler_in_steps` for `steps`.
     """
     tau = t_ssb
     if source.orbit is not None:
@@ -75,4 +76,4 @@ def detector_frequency(source: Source, t_ssb: jax.Array, rate: jax.Array, steps:
     frequency = (source.frequency + source.evolution[0]) + spin_drift(source.evolution, tau - source.middle)
     if source.model is not None:
         frequency = frequency + source.model.frequency(tau)
-    return frequency * rate
+    return frequency * rate, rate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,10 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.noise import Noise, NoiseLike
-from jfstat.data.normalised import NormalisedSFTs, normalised
-from jfstat.data.sftmask import tapered_fraction
-from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.data.normalised import NormalisedSFTs, normalise
 from jfstat.geometry.orbit import orbit_speed
 from jfstat.maths.arrays import on_device
 from jfstat.maths.kepler import STEPS, steps_for
@@ -22,34 +20,22 @@ from jfstat.maths.ladder import padded_size
 from jfstat.public import host
 from jfstat.searching.bank import check_all_possible, stacked_bank
 from jfstat.searching.session.progress import progress_bar
-from jfstat.sfts.container import SFTs, check_sfts
+from jfstat.sfts.container import SFTs
 from jfstat.signal.templates import Doppler
-from jfstat.statistic.trackpower import TrackPower, power_sum, sky_position, track
-from jfstat.validation import is_whole, shown
+from jfstat.statistic.trackpower import NormalisedPower, power_sums, sky_position, track
+from jfstat.validation import shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-MOST_BINS = 16
-"""Largest number of bins that give the amplitude at a frequency."""
-TAPERED = 0.1
-"""Largest tapered fraction of SFTs whose bins are joined as those with rectangular windows."""
 AT_ONCE = 1 << 14
 """Most templates of one call of the compiled program, of all sky positions."""
 VALUES = 1 << 25
 """Values, of templates times SFTs, that a GPU computes together; a CPU takes one template after the other."""
 
 
-@host(sfts=kinds.instance(SFTs), points=kinds.row_as_table, ephemeris=kinds.ephemeris, progress=kinds.flag)
-def track_power(
-    sfts: SFTs,
-    points: Doppler | QTable,
-    *,
-    bins: int = 1,
-    sqrt_sx: NoiseLike | None = None,
-    ephemeris: EphemerisLike = "DE405",
-    progress: bool = True,
-) -> TrackPower:
+@host(points=kinds.row_as_table, progress=kinds.flag)
+def track_power(data: NormalisedSFTs | SFTs, points: Doppler | QTable, *, progress: bool = True) -> NormalisedPower:
     """Compute the power of SFTs along the tracks of templates in time and frequency.
 
     The track of a template is its frequency at the detectors in the middle of each SFT. The normalised powers there are
@@ -63,118 +49,126 @@ def track_power(
     leaves mean(w)^2 / mean(w^2) of that.
 
     No phase is followed from one SFT to the next. Templates may therefore lie far apart, and signals of binaries can be
-    searched for over the whole sky (Tenorio, Merou & Sintes 2024, arXiv:2411.18370).
+    searched for over the whole sky (Tenorio, Merou & Sintes 2024, arXiv:2411.18370). `search` with `TrackPower`
+    computes all frequencies of a band, in a tenth of the time for each.
 
     Parameters
     ----------
-    sfts : SFTs
-        SFTs whose band holds all tracks.
+    data : NormalisedSFTs or SFTs
+        From `normalise`, which says how the power at a frequency is computed and how the noise floor is estimated; SFTs
+        are normalised with its defaults. Their band must hold all tracks.
     points : Doppler or table
         Templates, (...): isolated, in binaries, with a proper motion or with a phase model. A table has a row for each.
         Without a reference time of their own, theirs is the start of the SFTs.
-    bins : int
-        Number of bins from which the power at the template's frequency follows. 1 takes the nearest bin: a signal
-        half-way between two loses 59 % of its power there, and 23 % on average. An even number up to 16 adds the
-        nearest bins with the phases that a signal has in them: 2 bins lose at most 19 %, 4 at most 10 %, 8 at most 5 %.
-        This holds for rectangular windows and signals whose frequency hardly drifts within an SFT.
-    sqrt_sx : float, sequence, mapping or Noise, optional
-        Noise floor in 1/sqrt(Hz), as for `prepare`; None estimates it. Each SFT is weighted by the mean of its floor
-        over the band of the SFTs.
-    ephemeris : str, two paths or Ephemeris
-        See `load_ephemeris`.
     progress : bool
         Whether to show progress, with more templates than are computed at a time.
 
     Returns
     -------
-    TrackPower
+    NormalisedPower
 
     Raises
     ------
     TypeError
         If an argument is of another kind.
     ValueError
-        If a track leaves the band of the SFTs, the noise floor cannot be estimated, `bins` is neither 1 nor an even
-        number up to 16, or more than one bin is wanted of SFTs with a window that is far from rectangular.
+        If a track leaves the band of the SFTs, or the noise floor of SFTs cannot be estimated.
 
     Examples
     --------
-    >>> bool(jfstat.track_power(sfts, point).critical_ratio > 5)
+    >>> bool(jfstat.track_power(jfstat.normalise(sfts), point).critical_ratio > 5)
     True
     """
-    check_sfts(sfts)
-    if not is_whole(bins) or not (bins == 1 or (bins % 2 == 0 and 2 <= bins <= MOST_BINS)):
-        raise ValueError(f"bins must be 1 or an even number up to {MOST_BINS}, not {shown(bins)}.")
-    tapered = [s.window for s in sfts if s.window != "unknown" and tapered_fraction(s.window) > TAPERED]
-    if bins > 1 and tapered:
-        raise ValueError(f"bins={bins} is for SFTs with rectangular windows, and these have {tapered[0]!r}: give 1.")
-    if bins + 1 > sfts.n_bins:
-        raise ValueError(f"bins={bins} needs more bins than the {sfts.n_bins} of the SFTs: give SFTs of a wider band.")
+    if isinstance(data, SFTs):
+        data = normalise(data)
+    if not isinstance(data, NormalisedSFTs):
+        raise TypeError(f"data must be NormalisedSFTs from jfstat.normalise, or SFTs, not {shown(data)}.")
     stack = stacked_bank(points, "points")
     check_all_possible(stack, "points")
-    data = normalised(sfts, Noise.of(sqrt_sx), ephemeris, power=bins == 1)
-    sums = sums_of(data, stack, int(bins), progress)
+    sums = sums_of(data, stack, progress).of_all
     outside = np.flatnonzero(np.isnan(sums.power))
     if len(outside):
-        first, held = outside[0], sfts.frequencies
-        low, high = _ends(data, jax.tree.map(lambda x: x[first], stack))
-        near = f", or come within {bins // 2} bins of its ends" if bins > 1 else ""
+        first, (low, high) = outside[0], data.edges
+        ends = _ends(data, jax.tree.map(lambda x: x[first], stack))
         raise ValueError(
-            f"points has {len(outside)} of {len(stack.alpha)} templates whose tracks leave the SFTs' band of "
-            f"{held[0]:.10g} to {held[-1]:.10g} Hz{near}: number {first} goes from {low:.10g} to {high:.10g} Hz. Give "
-            "SFTs of a wider band."
+            f"points has {len(outside)} of {len(stack.alpha)} templates whose tracks leave the SFTs' band, in which "
+            f"they may go from {low:.10g} to {high:.10g} Hz: number {first} goes from {ends[0]:.10g} to "
+            f"{ends[1]:.10g} Hz. Give SFTs of a wider band."
         )
     shape = np.shape(points.alpha) if isinstance(points, Doppler) else np.shape(sums.power)
-    power, deviation = sums.power / sums.weight, np.sqrt(sums.weight2) / sums.weight
-    return TrackPower(on_device(power.reshape(shape)), on_device(deviation.reshape(shape)))
+    return NormalisedPower(on_device(sums.mean.reshape(shape)), on_device(sums.deviation.reshape(shape)))
 
 
 def _ends(data: NormalisedSFTs, point: Doppler) -> tuple[float, float]:
     """Return the lowest and highest frequency of a template's track, Hz."""
-    frequency = np.asarray(track(data, sky_position(data, point), point, STEPS))
+    frequency = np.asarray(track(data, sky_position(data, point), point, STEPS)[0])
     own = frequency[np.asarray(data.observation.weight) > 0]
     return own.min(), own.max()
 
 
 class Sums(NamedTuple):
-    """Sums over SFTs for n templates, (n,) float64 ndarrays: of w times the power, of w, and of its square."""
+    """Sums over SFTs for n templates, (n, D) float64 ndarrays: of w times the power, of w, and of its square."""
 
     power: np.ndarray
     weight: np.ndarray
     weight2: np.ndarray
 
+    @property
+    def of_all(self) -> Sums:
+        """Sums over the SFTs of all detectors, (n,) each."""
+        return Sums(*(x.sum(axis=-1) for x in self))
 
-@partial(jax.jit, static_argnames=("bins", "steps", "batches"))
-def _sums_at(data: NormalisedSFTs, points: Doppler, bins: int, steps: int, batches: Sequence[int | None]) -> Sums:
-    """Return the sums of templates at some sky positions, (positions, templates)."""
+    @property
+    def mean(self) -> np.ndarray:
+        """Weighted mean of the normalised power."""
+        return self.power / self.weight
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """Its standard deviation in noise."""
+        return np.sqrt(self.weight2) / self.weight
+
+
+def kepler_steps(stack: Doppler) -> int:
+    """Return the number of steps in which Kepler's equation is solved for all templates of a stack."""
+    orbit = stack.orbit
+    return 1 if orbit is None else steps_for(float(np.max(np.maximum(orbit.ecc, orbit_speed(orbit)))))
+
+
+@partial(jax.jit, static_argnames=("steps", "batches"))
+def _sums_at(
+    columns: jax.Array, data: NormalisedSFTs, points: Doppler, steps: int, batches: Sequence[int | None]
+) -> Sums:
+    """Return the sums of templates at some sky positions, (positions, templates, D)."""
 
     def at(own: Doppler) -> Sums:
         sky = sky_position(data, jax.tree.map(lambda x: x[0], own))
-        power = jax.lax.map(lambda point: power_sum(data, sky, point, bins, steps), own, batch_size=batches[1])
-        weight, weight2 = jnp.sum(sky.weight), jnp.sum(sky.weight * sky.weight)
-        return Sums(power, jnp.full(power.shape, weight), jnp.full(power.shape, weight2))  # type: ignore[arg-type]
+        power = jax.lax.map(lambda point: power_sums(columns, data, sky, point, steps), own, batch_size=batches[1])
+        weight, weight2 = jnp.sum(sky.weight, axis=-1), jnp.sum(sky.weight * sky.weight, axis=-1)
+        return Sums(power, *(jnp.broadcast_to(x, power.shape) for x in (weight, weight2)))  # type: ignore[arg-type]
 
     return jax.lax.map(at, points, batch_size=batches[0])
 
 
-def sums_of(data: NormalisedSFTs, stack: Doppler, bins: int, progress: bool = False) -> Sums:
+def sums_of(data: NormalisedSFTs, stack: Doppler, progress: bool = False) -> Sums:
     """Return the sums of all templates of a stack. Templates at one sky position share what depends on it."""
+    if not len(stack.alpha):
+        return Sums(*(np.empty((0, len(data.detectors))) for _ in Sums._fields))
     rows = _by_sky(stack)
     n_values, many = data.motion.time.size, rows.shape[1]
     batches: tuple[int | None, int | None] = None, None  # a CPU takes one template after the other
-    if next(iter(data.bins.devices())).platform != "cpu":
+    if next(iter(data.values.devices())).platform != "cpu":
         inner = max(1, min(many, VALUES // n_values))
         batches = max(1, VALUES // (n_values * inner)), inner
-    steps = 1
-    if stack.orbit is not None:
-        steps = steps_for(float(np.max(np.maximum(stack.orbit.ecc, orbit_speed(stack.orbit)))))
+    steps, columns = kepler_steps(stack), jnp.moveaxis(data.values, -1, 0)
+    bare = replace(data, values=jnp.zeros((0, 0, 0), data.values.dtype))
     n, at_once = len(stack.alpha), max(1, min(padded_size(len(rows), 1), AT_ONCE // many))
-    found = Sums(*(np.empty(n) for _ in Sums._fields))
+    found = Sums(*(np.empty((n, len(data.detectors))) for _ in Sums._fields))
     with progress_bar(len(rows) * many, progress and len(rows) > at_once, "tracks", "templates") as advance:
         for low in range(0, len(rows), at_once):
             # the last ones are repeated, so that one program serves all
             own = rows[np.minimum(np.arange(low, low + at_once), len(rows) - 1)]
-            sums = _sums_at(data, jax.tree.map(lambda x, own=own: x[own], stack), bins, steps, batches)
+            sums = _sums_at(columns, bare, jax.tree.map(lambda x, own=own: x[own], stack), steps, batches)
             for whole, part in zip(found, sums, strict=True):
                 whole[own] = part
             advance(many * min(at_once, len(rows) - low))

@@ -268,7 +268,8 @@ RESULTS += (
     "SemicoherentAmplitude",
     "SemicoherentFstat",
     "Track",
-    "TrackPower",
+    "NormalisedPower",
+    "NormalisedSFTs",
     "UpperLimit",
     "ViterbiPath",
 )

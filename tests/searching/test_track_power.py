@@ -6,9 +6,9 @@ import pytest
 from cases import random_timestamps
 
 import jfstat
-from jfstat.data.normalised import normalised
 from jfstat.data.observation import observation_of_sfts
 from jfstat.reference import patterns_by_definition
+from jfstat.signal.values import with_fields
 from jfstat.statistic.trackpower import sky_position, track
 
 START, DAY, NOISE = 1167458304, 86400, 4e-24
@@ -80,7 +80,7 @@ def test_power_is_that_of_a_direct_loop(detectors, f, name, bins):
     point = random_point(rng, f, name, motion=(1e-12, -2e-12))
     floors = [4e-24, 7e-24, 3e-23][: len(detectors)]
     sfts = made(rng, detectors, f, [(point, jfstat.Amplitude(3e-24, 0.3, 0.2, 1.0))], floors)
-    found = jfstat.track_power(sfts, point, bins=bins, sqrt_sx=floors)
+    found = jfstat.track_power(jfstat.normalise(sfts, bins=bins, sqrt_sx=floors), point)
     power, deviation = direct(sfts, point, bins, floors)
     assert float(found.power) == pytest.approx(power, rel=1e-6)
     assert float(found.deviation) == pytest.approx(deviation, rel=1e-6)
@@ -92,14 +92,16 @@ def test_tracks_are_derivatives_of_the_phase(name):
     rng = np.random.default_rng(5)
     sfts = made(rng, ("H1", "V1"), 1900.0)
     points = [random_point(rng, 1900.0, name, motion=(1e-12, 1e-12)) for _ in range(4)]
-    data = normalised(sfts, jfstat.Noise(NOISE), "DE405", power=True)
+    data = jfstat.normalise(sfts, sqrt_sx=NOISE)
     for point in points:
-        found = np.asarray(track(data, sky_position(data, point), point, 5))
+        found, slope = map(np.asarray, track(data, sky_position(data, point), point, 5))
         for i, series in enumerate(sfts):
             middle = np.asarray(series.since(int(data.observation.epoch))) + 900
             expected = frequencies_by_differences(data.observation, point, middle, i)
             # the Shapiro delay changes frequencies by a few parts in 1e11, differences err where an orbit bends
             np.testing.assert_allclose(found[i, : len(middle)], expected, rtol=0, atol=2e-6)
+        higher = track(data, sky_position(data, point), with_fields(point, fkdot=point.fkdot + np.array([1.0, 0.0])), 5)
+        np.testing.assert_allclose(np.asarray(higher[0]) - found, slope, rtol=0, atol=1e-9)
 
 
 def test_a_phase_model_bends_the_track():
@@ -107,8 +109,8 @@ def test_a_phase_model_bends_the_track():
     sfts = made(rng, ("H1",), 60.0)
     model = jfstat.PhaseModel(lambda t, p: p["rate"] * t * t * t, {"rate": 1e-13})
     point = jfstat.Doppler(1.0, 0.2, [60.0], START, model=model)
-    data = normalised(sfts, jfstat.Noise(NOISE), "DE405", power=True)
-    found = np.asarray(track(data, sky_position(data, point), point, 1))[0, : len(sfts["H1"])]
+    data = jfstat.normalise(sfts, sqrt_sx=NOISE)
+    found = np.asarray(track(data, sky_position(data, point), point, 1)[0])[0, : len(sfts["H1"])]
     middle = np.asarray(sfts["H1"].since(int(data.observation.epoch))) + 900
     assert np.ptp(found) > 5e-3  # which the Earth's motion alone does not make
     expected = frequencies_by_differences(data.observation, point, middle, 0)
@@ -125,7 +127,7 @@ def test_noise_has_the_mean_and_deviation_that_are_said():
     fkdot = np.stack([rng.uniform(99.8, 100.2, n), np.full(n, -1e-10)], axis=1)
     points = jfstat.Doppler(rng.uniform(0, 6.28, n), rng.uniform(-1, 1, n), fkdot, START, orbit)
     for bins in (1, 4):
-        found = jfstat.track_power(sfts, points, bins=bins)
+        found = jfstat.track_power(jfstat.normalise(sfts, bins=bins), points)
         ratio = np.asarray(found.critical_ratio)
         assert abs(np.mean(ratio)) < 4 / np.sqrt(n) + 0.15  # the floors of SFTs are estimated
         assert np.std(ratio) == pytest.approx(1, abs=0.1)
@@ -140,7 +142,7 @@ def test_a_signal_adds_what_is_said():
         amplitude = jfstat.Amplitude(h0, rng.uniform(-1, 1), rng.uniform(0, 3), rng.uniform(0, 6))
         sfts = made(rng, ("H1",), 80.0, [(point, amplitude)], None, days=1, duty=1.0)
         for bins, own in added.items():
-            own.append(float(jfstat.track_power(sfts, point, bins=bins, sqrt_sx=NOISE).power))
+            own.append(float(jfstat.track_power(jfstat.normalise(sfts, bins=bins, sqrt_sx=NOISE), point).power))
         seen = observation_of_sfts(sfts, jfstat.Noise(NOISE), None, "DE405", None, None)
         middle = np.asarray(sfts["H1"].since(int(seen.epoch))) + 900
         sidereal = np.asarray(jax.tree.map(lambda x: x[0], seen.trajectory)(middle).sidereal)
@@ -171,7 +173,7 @@ def test_shapes_and_tables():
     rows = jfstat.track_power(sfts, table)
     assert rows.power.shape == (3,)
     assert float(jfstat.track_power(sfts, table[1]).power[0]) == float(rows.power[1])
-    assert "TrackPower" in repr(found)
+    assert "NormalisedPower" in repr(found)
 
 
 def test_templates_in_any_order_of_the_sky():
@@ -193,13 +195,13 @@ def test_mistakes_are_said():
     point = random_point(rng, 50.0)
     for bins in (0, 3, 18, 2.5, "a"):
         with pytest.raises(ValueError, match="bins must be 1 or an even number up to 16"):
-            jfstat.track_power(sfts, point, bins=bins)
+            jfstat.normalise(sfts, bins=bins)
     far = jfstat.Doppler(np.ones(3), np.ones(3), [[50.0], [50.45], [49.6]], START)
     with pytest.raises(ValueError, match=r"^points has 2 of 3 templates whose tracks leave .*number 1 goes from 50\.4"):
         jfstat.track_power(sfts, far)
     with pytest.raises(TypeError, match="points must be a jfstat"):
         jfstat.track_power(sfts, 50.0)
-    with pytest.raises(TypeError, match="sfts"):
+    with pytest.raises(TypeError, match="data must be NormalisedSFTs from"):
         jfstat.track_power("H1*.sft", point)
     stack = jax.vmap(lambda f: jfstat.Doppler(1.0, 0.2, jax.numpy.stack([f]), START))(np.array([50.0, np.nan]))
     with pytest.raises(ValueError, match=r"points holds 1 impossible template\(s\), the first in row 1"):
@@ -208,10 +210,24 @@ def test_mistakes_are_said():
         jfstat.track_power(jfstat.SFTs((sfts["H1"], sfts["H1"]), sfts.tsft, sfts.first_bin), point)
     hann = made(rng, ("H1",), 50.0, days=0.5, window="hann")
     with pytest.raises(ValueError, match="bins=2 is for SFTs with rectangular windows, and these have 'hann'"):
-        jfstat.track_power(hann, point, bins=2)
+        jfstat.normalise(hann, bins=2)
     assert np.isfinite(float(jfstat.track_power(hann, point).power))
     narrow = jfstat.simulate_sfts(["H1"], START, DAY, 50.0, 50.02, sqrt_sx=NOISE, seed=1)
     with pytest.raises(ValueError, match="the noise floor needs 101 bins and the SFTs hold 36"):
         jfstat.track_power(narrow, point)
+    bad = {
+        "fmin=50.5 and fmax=50.1.*must be positive and ordered": (50.5, 50.1),
+        "fmin=49.2 and fmax=50 must lie within 49.6.* to 50.3.* Hz": (49.2, 50.0),
+        r"dfreq must be the width of a bin, 0\.0005555555556 Hz, divided by a whole number up to 64, not 0.0004": (
+            *(49.9, 50.0),
+            dict(dfreq=4e-4),
+        ),
+        "dfreq must be the width of a bin": (49.9, 50.0, dict(dfreq=0.0)),
+    }
+    for message, (low, high, *more) in bad.items():
+        with pytest.raises(ValueError, match=message):
+            jfstat.normalise(sfts, low, high, **dict(*more))
+    with pytest.raises(ValueError, match="give SFTs of a wider band"):
+        jfstat.normalise(jfstat.simulate_sfts(["H1"], START, DAY, 1000.0, 1000.1, sqrt_sx=NOISE, seed=1), sqrt_sx=1.0)
     with pytest.raises(ValueError, match="cannot be traced"):
         jax.jit(lambda p: jfstat.track_power(sfts, p).power)(point)

@@ -6,12 +6,14 @@ from typing import Any
 
 from jfstat.candidates.tables import Meta
 from jfstat.data.checks import check_data
+from jfstat.data.normalised import NormalisedSFTs
 from jfstat.searching.statistic import Statistic
 from jfstat.searching.statistics.bestpath import BestPath
 from jfstat.searching.statistics.bsgltl import BSGLtL
 from jfstat.searching.statistics.coherent import TwoF
 from jfstat.searching.statistics.interpolated import Interpolated
 from jfstat.searching.statistics.mean import MeanTwoF
+from jfstat.searching.statistics.trackpower import TrackPower
 from jfstat.searching.statistics.transient import Transient
 from jfstat.validation import shown
 
@@ -22,22 +24,33 @@ STATISTICS: tuple[type[Statistic], ...] = (
     BestPath,
     Transient,
     BSGLtL,
+    TrackPower,
 )
 
 
 def statistic_for(data: Any, asked: Any = None) -> Statistic:
-    """Return the statistic that is asked for, by default 2F or, for data with segments, its mean.
+    """Return the statistic that is asked for.
+
+    By default it is 2F or, for data with segments, its mean; for normalised SFTs the power along tracks.
 
     Raises
     ------
     TypeError
         If there is no such statistic, or it does not take data of this kind.
     """
-    check_data(data, or_segments=True)
+    if not isinstance(data, NormalisedSFTs):
+        check_data(data, or_segments=True)
     if asked is None:
+        if isinstance(data, NormalisedSFTs):
+            return TrackPower()
         return TwoF() if data.n_segments is None else MeanTwoF()
     if not isinstance(asked, Statistic):
         raise TypeError(f"statistic must be one of jfstat's, such as jfstat.TwoF(), or None, not {shown(asked)}.")
+    if not isinstance(data, asked.takes):
+        raise TypeError(
+            f"statistic {asked.name} needs {asked.takes.__name__} and data are {type(data).__name__}: jfstat.prepare "
+            "makes FstatData of SFTs, and jfstat.normalise NormalisedSFTs for jfstat.TrackPower()."
+        )
     return asked
 
 
