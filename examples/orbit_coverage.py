@@ -33,6 +33,7 @@ from scipy.spatial import KDTree  # noqa: E402
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
 from jfstat.banks.orbitlattice import LEAST, _divided, _planned  # noqa: E402
+from jfstat.banks.orbitmetric import Phases  # noqa: E402
 from jfstat.banks.orbitspace import OrbitSpace, orbit_space  # noqa: E402
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients  # noqa: E402
 from jfstat.geometry.nearby import phase_difference, sites  # noqa: E402
@@ -214,7 +215,7 @@ def measure(case: Case, mismatch: float, n: int, n_signals: int) -> dict[str, An
         name: limits.get(name, (0.0, 0.0)) for name in ("alpha", "delta", *(spin_name(k) for k in range(1, s + 1)))
     }
     limits |= {name: case.limits[name] for name in ORBIT_FIELDS}
-    space = orbit_space(observation, limits, s, gps_time(START, "reftime"), case.f, mismatch)
+    space = orbit_space(Phases.of(observation), limits, s, gps_time(START, "reftime"), case.f, mismatch)
     space = _divided(space)[0].space  # in the coordinates of the bank
     u = rng.uniform(space.low, space.high, (n, len(space.low)))
     edge = rng.integers(len(space.low), size=n // 4)  # a quarter lies on the edges

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jfstat.banks.orbitlattice import orbit_templates
+from jfstat.banks.orbitmetric import Comparison
 from jfstat.banks.orbitspace import LARGEST_ECC, Elements, orbit_space
 from jfstat.banks.ranges import sky_box, sky_positions, within_ranges
-from jfstat.data.observation import Observation
 from jfstat.maths.vectors import unit_vector
 from jfstat.signal.parameters import spin_name
 from jfstat.signal.templates import Doppler, Orbit
-from jfstat.signal.times import gps_time
+from jfstat.signal.times import GPSTime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from astropy.coordinates import SkyCoord
 
     from jfstat.banks.ranges import RangeLike
-    from jfstat.signal.times import TimeLike
 
 MOST_TEMPLATES = 2e7
 """Largest number of templates of a bank with ranges of orbits."""
@@ -52,9 +51,9 @@ class OrbitRanges(NamedTuple):
 
 
 def orbit_bank(
-    observation: Observation,
+    comparison: Comparison,
     ranges: OrbitRanges,
-    reftime: TimeLike | None,
+    reftime: GPSTime,
     freq: float,
     fmax: float,
     mismatch: float,
@@ -64,7 +63,8 @@ def orbit_bank(
 
     Parameters
     ----------
-    observation : Observation
+    comparison : Comparison
+        `Phases` or `Tracks` of the data.
     ranges : OrbitRanges
     freq : float
         To write into the templates, Hz.
@@ -85,7 +85,6 @@ def orbit_bank(
         )
     if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
         raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
-    reference = observation.reftime if reftime is None else gps_time(reftime, "reftime")
     limits = {spin_name(k): (float(low), float(high)) for k, (low, high) in enumerate(spins, 1)} | dict(orbit)
     found = []
     for own in ranges.sky:
@@ -95,7 +94,7 @@ def orbit_bank(
             raise ValueError(
                 f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix some."
             )
-        space = orbit_space(observation, all_ranges, len(spins), reference, fmax, mismatch)
+        space = orbit_space(comparison, all_ranges, len(spins), reftime, fmax, mismatch)
         found.append(orbit_templates(space, MOST_TEMPLATES))
     e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
     if strict:

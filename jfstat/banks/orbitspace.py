@@ -21,15 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.data.observation import Observation
-from jfstat.geometry.nearby import phase_difference, sites
+from jfstat.banks.orbitmetric import Comparison
 from jfstat.maths.vectors import angles, tangents, unit_vector
 from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
 
-MOST_TIMES = 1500
-"""Largest number of times of all detectors at which the phase is compared; of more SFTs, a sample is drawn."""
 CHUNK = 16
 """Number of metrics computed by one call of the compiled program."""
 LARGEST_ECC = 0.95
@@ -169,9 +166,8 @@ class OrbitSpace:
     place : Place
     low, high : (d,) float64
         Ranges of ``chart.names``.
-    observation : Observation
-    time, weight : (D, K) float64
-        Times of the data at which the phase is compared, s since the epoch, and their weights.
+    comparison : Comparison
+        What the metric measures.
     mismatch : float
     """
 
@@ -179,9 +175,7 @@ class OrbitSpace:
     place: Place
     low: np.ndarray
     high: np.ndarray
-    observation: Observation
-    time: np.ndarray
-    weight: np.ndarray
+    comparison: Comparison
     mismatch: float
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
@@ -210,9 +204,7 @@ class OrbitSpace:
         found = [np.empty((0, len(scale), len(scale)))]
         for start in range(0, len(x), CHUNK):
             some = x[np.minimum(np.arange(start, start + CHUNK), len(x) - 1)]
-            found.append(
-                np.asarray(_factors(self.observation, self.time, self.weight, self.place, some, scale, self.chart))
-            )
+            found.append(np.asarray(_factors(self.comparison, self.place, some, scale, self.chart)))
         return np.concatenate(found)[: len(x)]
 
     def templates(self, x: np.ndarray) -> Elements:
@@ -221,17 +213,7 @@ class OrbitSpace:
 
 
 @partial(jax.jit, static_argnames="chart")
-def _factors(
-    observation: Observation,
-    time: jax.Array,
-    weight: jax.Array,
-    place: Place,
-    x: jax.Array,
-    scale: jax.Array,
-    chart: Chart,
-) -> jax.Array:
-    share = (weight / jnp.sum(weight)).reshape(-1, 1)
-
+def _factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Array, chart: Chart) -> jax.Array:
     def one(x: jax.Array) -> jax.Array:
         def move(step: jax.Array) -> Doppler:
             e = elements(chart, place, x + scale * step[1:])
@@ -239,16 +221,7 @@ def _factors(
             orbit = Orbit(e.asini, e.period, e.tp, e.ecc, e.argp)
             return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
 
-        zero = jnp.zeros(1 + len(scale))
-        centre = observation.source(move(zero))
-
-        def cycles(step: jax.Array) -> jax.Array:
-            other = observation.source(move(step))
-            each = jax.vmap(lambda own, t: phase_difference(sites(own, centre, t), centre, other))
-            return each(observation.trajectory, time).reshape(-1)
-
-        slope = 2 * jnp.pi * jax.jacfwd(cycles)(zero)
-        slope = jnp.sqrt(share) * (slope - jnp.sum(share * slope, axis=0))
+        slope = comparison.slopes(move, jnp.zeros(1 + len(scale)))
         size = jnp.maximum(jnp.sqrt(jnp.sum(slope * slope, axis=0)), 1e-300)
         return (jnp.linalg.qr(slope / size, mode="r") * size)[1:, 1:]
 
@@ -256,7 +229,7 @@ def _factors(
 
 
 def orbit_space(
-    observation: Observation,
+    comparison: Comparison,
     limits: Mapping[str, tuple[float, float]],
     n_spins: int,
     reftime: GPSTime,
@@ -267,7 +240,8 @@ def orbit_space(
 
     Parameters
     ----------
-    observation : Observation
+    comparison : Comparison
+        `Phases` or `Tracks` of the data.
     limits : mapping of str to (low, high)
         Ranges of ``alpha``, ``delta``, ``f1dot``, ... and all parameters of an orbit; with equal ends for parameters
         that do not vary.
@@ -277,7 +251,7 @@ def orbit_space(
         Frequency at which the metric is taken, Hz.
     mismatch : float
     """
-    middle = int(observation.epoch) + float(observation.middle)
+    middle = comparison.middle
     limits = dict(limits)
     low, high = limits["tp"]
     longest = limits["period"][1] * (1 - 1e-9)  # GPS times are rounded
@@ -302,18 +276,5 @@ def orbit_space(
         reftime=reftime,
         frequency=frequency,
     )
-    time, weight = _sampled(observation)
     ends = np.array([limits[name] for name in names]).reshape(-1, 2)
-    return OrbitSpace(Chart(names, n_spins), place, ends[:, 0], ends[:, 1], observation, time, weight, mismatch)
-
-
-def _sampled(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
-    """Return times in the SFTs, s since the epoch, and their weights, (D, K); a random sample if there are many."""
-    time, weight = (np.asarray(x) for x in observation.phase_times())
-    most = max(1, MOST_TIMES // len(time))
-    if time.shape[1] <= most:
-        return time, weight
-    edges = np.linspace(0, time.shape[1], most + 1).astype(int)
-    rng = np.random.default_rng(0)
-    chosen = np.stack([rng.integers(edges[:-1], edges[1:]) for _ in time])
-    return np.take_along_axis(time, chosen, axis=1), np.take_along_axis(weight, chosen, axis=1)
+    return OrbitSpace(Chart(names, n_spins), place, ends[:, 0], ends[:, 1], comparison, mismatch)

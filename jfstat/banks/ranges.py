@@ -322,6 +322,24 @@ def orbit_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tup
     return limits
 
 
+def fixed_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tuple[float, float]]:
+    """Return low and high of each field of one orbit, which are equal; without an orbit, of one that has no size.
+
+    Raises
+    ------
+    ValueError
+        If there are several orbits, or a field is out of range.
+    """
+    own = orbits(Orbit(0.0, 1e5, 0.0) if orbit is None else orbit)
+    assert own is not None  # as only None is
+    if np.size(own.period) != 1:
+        raise ValueError(
+            f"orbit holds {np.size(own.period)} orbits, and NormalisedSFTs take one with a mismatch, or ranges "
+            "(low, high) of its fields."
+        )
+    return {name: (float(x[0]), float(x[0])) for name in ORBIT_FIELDS for x in [np.asarray(getattr(own, name))]}
+
+
 def _is_sky(x: object) -> TypeGuard[SkyCoord]:
     return hasattr(x, "icrs")
 

@@ -12,9 +12,11 @@ from jfstat import kinds
 from jfstat.banks.braking import Braking, BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.orbitbank import OrbitRanges, orbit_bank, sky_limits
+from jfstat.banks.orbitmetric import Phases, Tracks
 from jfstat.banks.ranges import (
     asked_ranges,
     axis,
+    fixed_limits,
     is_range,
     natural_step,
     orbit_limits,
@@ -30,6 +32,7 @@ from jfstat.banks.regions import Region
 from jfstat.banks.space import ParameterSpace, Templates
 from jfstat.data.checks import observation_of
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import integers_between
 from jfstat.maths.vectors import unit_vector
@@ -59,7 +62,7 @@ def template_bank(
     *,
     orbit: Orbit | Mapping[str, RangeLike] | None = None,
     reftime: TimeLike | None = None,
-    data: Observation | FstatData | None = None,
+    data: Observation | FstatData | NormalisedSFTs | None = None,
     freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None = None,
     mismatch: float | None = None,
     region: RegionLike | None = None,
@@ -96,10 +99,10 @@ def template_bank(
         GPS time in the SSB at which the spin-downs hold, s; by default the data's reference time. A lattice extends
         beyond its ranges by up to a cell. If the reference time is far from the data, this shifts frequencies so much
         that `prepare` must be given the range of the bank's own spin-downs, by ``fdots=``.
-    data : Observation or FstatData, optional
-        Data to be searched: they determine natural steps, the metric, and, for FstatData, the frequency of the
-        templates. With segments the metric is the mean of the segments' metrics, the metric of `mean_twoF`, and there
-        are no natural steps.
+    data : Observation, FstatData or NormalisedSFTs, optional
+        Data to be searched: they determine natural steps, the metric, and, unless it is an Observation, the frequency
+        of the templates. With segments the metric is the mean of the segments' metrics, the metric of `mean_twoF`, and
+        there are no natural steps. With NormalisedSFTs the metric is that of the power along tracks, see Notes.
     freq : float, Quantity or (low, high), optional
         Frequency or band to be searched, Hz, by default the data's band; required with `mismatch` or a `Braking` for an
         Observation, which has no band. The metric is taken at the highest frequency. ``fkdot[..., 0]``, which
@@ -146,6 +149,11 @@ def template_bank(
     `jfstat.banks.orbitspace`; Leaci & Prix 2015, Phys. Rev. D 91, 102003, expand the phase in the same way), and the
     metric of the exact phase is computed by automatic differentiation.
 
+    For NormalisedSFTs the metric is the fraction of the power that a track loses on average beside the signal's: a
+    constant times the mean square of its distance in bins, maximised over frequency; 2.095 if the power is that of the
+    nearest bins, of which a track beside the signal's meets others, and otherwise pi^2/3. A spacing of frequencies of
+    1/Tsft loses up to a half more. The lattice is that of ranges of orbits, even without an orbit.
+
     The metric of the phase neglects antenna patterns. For a day of data and more it still bounds the loss of 2F: in
     banks for 1 to 100 d, none of 500 to 2000 random signals lost more than `mismatch` (examples/bank_coverage.py).
     For shorter data the antenna patterns change between templates: in a bank of the whole sky for 6 h with a mismatch
@@ -157,12 +165,13 @@ def template_bank(
     >>> bank.alpha.shape
     (3,)
     """
-    observation = None if data is None else observation_of(data, segments=True)
+    tracks = data if isinstance(data, NormalisedSFTs) else None
+    observation = data.observation if isinstance(data, NormalisedSFTs) else _observation(data)
     if observation is not None and reftime is None:
         reftime = observation.reftime.common
     limited = None if mismatch is None else orbit_limits(orbit)
-    if limited is not None and observation is not None and observation.n_segments is not None:
-        raise ValueError("orbit cannot have ranges for data with segments: give its fields as values or with steps.")
+    if tracks is not None and mismatch is not None and limited is None:
+        limited = fixed_limits(orbit)
     stack = None if limited is not None else orbits(orbit)
     f, band = _band(freq, data)
     braking, spins = None, [f1dot, f2dot, f3dot]
@@ -176,7 +185,7 @@ def template_bank(
     if mismatch is None and region is None:
         positions = sky_positions(alpha, delta)
         if braking is None:
-            templates = _product(positions, spins, observation)
+            templates = _product(positions, spins, None if tracks else observation)
         else:
             templates = _by_age(positions, braking, spins[2:], observation)
     else:
@@ -185,9 +194,20 @@ def template_bank(
         if limited is not None:
             assert observation is not None and band is not None  # for the space
             if region is not None:
-                raise ValueError("region cannot go with ranges of orbits: give alpha and delta, as values or ranges.")
+                raise ValueError(
+                    "region cannot go with ranges of orbits, or with NormalisedSFTs: give alpha and delta, as values or "
+                    "ranges."
+                )
+            if braking is not None:
+                raise ValueError(
+                    "f1dot cannot be a Braking with ranges of orbits, or with NormalisedSFTs: give a range."
+                )
             ranges = OrbitRanges(sky_limits(alpha, delta), limits, limited)
-            own = orbit_bank(observation, ranges, reftime, f, band[1], space.mismatch, strict)
+            comparison = Phases.of(observation) if tracks is None else Tracks.of(tracks)
+            reference = observation.reftime.common if reftime is None else gps_time(reftime, "reftime")
+            own = orbit_bank(comparison, ranges, reference, f, band[1], space.mismatch, strict)
+            if orbit is None:
+                own = with_fields(own, orbit=None)
             asked = asked_ranges(alpha, delta, spins, orbit)
             return with_fields(own, varied=varied, asked=asked)
         if region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple):
@@ -202,6 +222,11 @@ def template_bank(
             templates = _inside(templates, limits)
     asked = asked_ranges(alpha, delta, spins, orbit)
     return with_fields(_stacked(templates, stack, f, reftime), varied=varied, asked=asked)
+
+
+def _observation(data: Observation | FstatData | None) -> Observation | None:
+    """Return the observation of data, if there are any."""
+    return None if data is None else observation_of(data, segments=True)
 
 
 def _asked_to_vary(
@@ -228,13 +253,16 @@ def _inside(templates: Templates, limits: np.ndarray) -> Templates:
 
 
 def _band(
-    freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None, data: Observation | FstatData | None
+    freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None,
+    data: Observation | FstatData | NormalisedSFTs | None,
 ) -> tuple[float, tuple[float, float] | None]:
     """Return the frequency of the templates and the band to be searched, Hz; arguments as `template_bank`."""
     band, f = None, 0.0
-    if isinstance(data, FstatData):
+    if isinstance(data, (FstatData, NormalisedSFTs)):
         low, high = data.frequencies[[0, -1]]
-        band, f = (float(low), float(high)), float(np.max(data.band.f_centre))  # segments share it
+        band, f = (float(low), float(high)), 0.5 * float(low + high)
+    if isinstance(data, FstatData):
+        f = float(np.max(data.band.f_centre))  # segments share it
     if freq is None:
         return f, band
     if not isinstance(freq, (tuple, list)):

@@ -1,0 +1,173 @@
+"""What the metric of a bank with orbits compares: phases in segments, or tracks in time and frequency.
+
+Either gives the square root of a metric, maximised over nothing yet: a matrix of as many rows as there are times, whose
+columns belong to the frequency and the coordinates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.data.normalised import NormalisedSFTs
+from jfstat.data.observation import Observation
+from jfstat.geometry.frequencies import Motion, detector_frequency, ssb_times
+from jfstat.geometry.nearby import phase_difference, sites
+from jfstat.maths.kepler import STEPS
+from jfstat.signal.templates import Doppler
+
+MOST_TIMES = 1500
+"""Largest number of times of all detectors and segments that are compared; of more SFTs, a sample is drawn."""
+LEAST_TIMES = 8
+"""Least number of times in each segment, so that phases of all parameters differ at some."""
+NEAREST_BIN = 2.095
+"""Fraction of the power in the nearest bins that a track loses on average per square of its distance from a signal's,
+in bins: half the second derivative of the mean of sinc^2 over a bin, over this mean."""
+JOINED_BINS = math.pi**2 / 3
+"""The same for the power at a frequency, which falls as sinc^2."""
+
+Move = Callable[[jax.Array], Doppler]
+"""Function from steps in frequency and coordinates to the template there."""
+
+
+class Comparison(Protocol):
+    """Square root of the metric; a pytree."""
+
+    @property
+    def middle(self) -> float:
+        """GPS time of the middle of the data, s."""
+        ...
+
+    def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
+        """Return the matrix M with the metric M^T M at a template, (k, n); traceable.
+
+        Parameters
+        ----------
+        move : callable
+        zero : (n,) float64
+            The steps that lead to the template itself.
+        """
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Phases:
+    """Phases, each free in every segment: the metric of 2F, or of its mean over segments.
+
+    Attributes
+    ----------
+    observation : Observation
+        Possibly with a leading axis of N segments.
+    time, weight : (D, K) or (N, D, K) float64
+        Times of the data, s since the epoch, and their weights.
+    """
+
+    observation: Observation
+    time: jax.Array | np.ndarray
+    weight: jax.Array | np.ndarray
+
+    @classmethod
+    def of(cls, observation: Observation) -> Phases:
+        """Compare the phases of an observation at some of its times."""
+        n = observation.n_segments
+        if n is None:
+            return cls(observation, *_sampled(*observation.phase_times(), MOST_TIMES))
+        each = [observation.segment(i).phase_times() for i in range(n)]
+        most = max(MOST_TIMES // n, LEAST_TIMES * len(observation.detectors))
+        drawn = [_sampled(*own, most) for own in each]
+        k = max(time.shape[1] for time, _ in drawn)
+        filled = [
+            (np.pad(t, [(0, 0), (0, k - t.shape[1])], mode="edge"), np.pad(w, [(0, 0), (0, k - w.shape[1])]))
+            for t, w in drawn
+        ]
+        return cls(observation, *(np.stack(x) for x in zip(*filled, strict=True)))
+
+    @property
+    def middle(self) -> float:
+        """GPS time of the middle of the data, on average over segments, s."""
+        own = self.observation
+        return float(np.mean(np.asarray(own.epoch).astype(float) + np.asarray(own.middle)))
+
+    def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
+        """Return derivatives of the phases, rad, without their means over segments; see `Comparison.slopes`."""
+
+        def of_segment(observation: Observation, time: jax.Array, weight: jax.Array) -> jax.Array:
+            share = (weight / jnp.sum(weight)).reshape(-1, 1)
+            centre = observation.source(move(zero))
+
+            def cycles(step: jax.Array) -> jax.Array:
+                other = observation.source(move(step))
+                each = jax.vmap(lambda own, t: phase_difference(sites(own, centre, t), centre, other))
+                return each(observation.trajectory, time).reshape(-1)
+
+            slope = 2 * jnp.pi * jax.jacfwd(cycles)(zero)
+            return jnp.sqrt(share) * (slope - jnp.sum(share * slope, axis=0))
+
+        if self.observation.n_segments is None:
+            return of_segment(self.observation, jnp.asarray(self.time), jnp.asarray(self.weight))
+        each = jax.vmap(of_segment)(self.observation, jnp.asarray(self.time), jnp.asarray(self.weight))
+        return each.reshape(-1, each.shape[-1]) / np.sqrt(len(each))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Tracks:
+    """Tracks in time and frequency: the metric of the power that `track_power` adds up.
+
+    Attributes
+    ----------
+    observation : Observation
+    motion : Motion
+        Of the detectors at K times.
+    weight : (D, K) float64
+        Mean loss per square of a distance in Hz, of all SFTs together.
+    """
+
+    observation: Observation
+    motion: Motion
+    weight: jax.Array | np.ndarray
+
+    @classmethod
+    def of(cls, data: NormalisedSFTs) -> Tracks:
+        """Compare tracks in the middle of some of the SFTs."""
+        seen = data.observation
+        shape = seen.start.shape
+        number = np.broadcast_to(np.arange(shape[1], dtype=float), shape)
+        rows, weight = _sampled(number, np.asarray(seen.weight), MOST_TIMES)
+        at = np.arange(shape[0])[:, None], rows.astype(int)
+        motion = Motion(*(jnp.asarray(np.asarray(x)[..., at[0], at[1]]) for x in data.motion))
+        loss = NEAREST_BIN if data.layout.bins == 1 else JOINED_BINS
+        return cls(seen, motion, loss * float(seen.tsft) ** 2 * weight / np.sum(weight))
+
+    @property
+    def middle(self) -> float:
+        """GPS time of the middle of the data, s."""
+        return int(self.observation.epoch) + float(self.observation.middle)
+
+    def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
+        """Return derivatives of the frequencies at the detectors, in units in which a loss is their mean square."""
+
+        def frequency(step: jax.Array) -> jax.Array:
+            source = self.observation.source(move(step))
+            return detector_frequency(source, *ssb_times(source.direction, self.motion), STEPS)[0].reshape(-1)
+
+        return jnp.sqrt(jnp.asarray(self.weight).reshape(-1, 1)) * jax.jacfwd(frequency)(zero)
+
+
+def _sampled(time: np.ndarray, weight: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and their weights, (D, K); a random sample, evenly spread, if there are more than `most`."""
+    time, weight = np.asarray(time), np.asarray(weight)
+    most = max(1, most // len(time))
+    if time.shape[1] <= most:
+        return time, weight
+    edges = np.linspace(0, time.shape[1], most + 1).astype(int)
+    rng = np.random.default_rng(0)
+    chosen = np.stack([rng.integers(edges[:-1], edges[1:]) for _ in time])
+    return np.take_along_axis(time, chosen, axis=1), np.take_along_axis(weight, chosen, axis=1)
