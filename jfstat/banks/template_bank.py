@@ -149,10 +149,10 @@ def template_bank(
     `jfstat.banks.orbitspace`; Leaci & Prix 2015, Phys. Rev. D 91, 102003, expand the phase in the same way), and the
     metric of the exact phase is computed by automatic differentiation.
 
-    For NormalisedSFTs the metric is the fraction of the power that a track loses on average beside the signal's: a
-    constant times the mean square of its distance in bins, maximised over frequency; 2.095 if the power is that of the
-    nearest bins, of which a track beside the signal's meets others, and otherwise pi^2/3. A spacing of frequencies of
-    1/Tsft loses up to a half more. The lattice is that of ranges of orbits, even without an orbit.
+    For NormalisedSFTs the metric is the fraction of its power that a signal loses on average along a template's track:
+    the mean square of the distance between the tracks in bins, for the best frequency, times pi^2/3, or times 2.095 if
+    the power is that of the nearest bins. A spacing of frequencies of 1/Tsft loses up to a half more, and a sixth on
+    average. The lattice is that of ranges of orbits, even without an orbit.
 
     The metric of the phase neglects antenna patterns. For a day of data and more it still bounds the loss of 2F: in
     banks for 1 to 100 d, none of 500 to 2000 random signals lost more than `mismatch` (examples/bank_coverage.py).
@@ -195,12 +195,8 @@ def template_bank(
             assert observation is not None and band is not None  # for the space
             if region is not None:
                 raise ValueError(
-                    "region cannot go with ranges of orbits, or with NormalisedSFTs: give alpha and delta, as values or "
-                    "ranges."
-                )
-            if braking is not None:
-                raise ValueError(
-                    "f1dot cannot be a Braking with ranges of orbits, or with NormalisedSFTs: give a range."
+                    "region cannot go with ranges of orbits, or with NormalisedSFTs: give alpha and delta, as values "
+                    "or ranges."
                 )
             ranges = OrbitRanges(sky_limits(alpha, delta), limits, limited)
             comparison = Phases.of(observation) if tracks is None else Tracks.of(tracks)

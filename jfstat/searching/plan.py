@@ -16,6 +16,7 @@ from jfstat import kinds
 from jfstat.candidates.details import Details
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import is_exhausted
+from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.protocol import Searchable
 from jfstat.display import Displayed, Facts, bytes_text
 from jfstat.lines.doppler import LineBands, line_bands, lines_near
@@ -226,7 +227,7 @@ class DeviceFull(Exception):
 
 @host("jax.vmap jfstat.twoF_band there", progress=kinds.flag)
 def plan_search(
-    data: FstatData,
+    data: FstatData | NormalisedSFTs,
     bank: Doppler | QTable,
     statistic: Statistic | None = None,
     top: int | None = 1000,

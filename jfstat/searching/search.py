@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jfstat import kinds
 from jfstat.candidates.details import Details
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.normalised import NormalisedSFTs
 from jfstat.public import host
 from jfstat.searching.options import Keep, Run
 from jfstat.searching.plan import plan_search
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @host("jax.vmap jfstat.twoF_band there", progress=kinds.flag)
 def search(
-    data: FstatData,
+    data: FstatData | NormalisedSFTs,
     bank: Doppler | QTable,
     statistic: Statistic | None = None,
     top: int | None = 1000,
@@ -41,7 +42,8 @@ def search(
 
     Parameters
     ----------
-    data : FstatData
+    data : FstatData or NormalisedSFTs
+        From `prepare`; or from `normalise`, for power along tracks.
     bank : Doppler or QTable
         A template or a stack of n, as from `template_bank`; ``fkdot[..., 0]`` is ignored. With a phase model, its
         parameters are columns ``model...`` of the result. Or a table with columns ``alpha``, ``delta``, optionally
@@ -50,8 +52,8 @@ def search(
         left out.
     statistic : Statistic, optional
         Statistic to maximise: for data without segments `TwoF` (the default) or `Transient`; for data with segments
-        `MeanTwoF` (the default), `Interpolated`, `BestPath` or `BSGLtL`. Its docstring lists the columns and meta that
-        it adds to the table.
+        `MeanTwoF` (the default), `Interpolated`, `BestPath` or `BSGLtL`; for normalised SFTs `TrackPower`. Its
+        docstring lists the columns and meta that it adds to the table.
     top : int or None
         Largest number of candidates to keep. None, which needs a threshold, keeps all candidates above it.
     threshold : float, optional

@@ -121,9 +121,6 @@ def test_signals_lose_no_more_than_asked_of_the_sum(days, n, f, alpha, delta, f1
 def test_what_needs_one_segment_is_refused(segments):
     with pytest.raises(ValueError, match="segments have no natural steps"):
         jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0), data=segments)
-    orbit = {"asini": (1.0, 1.1), "period": 1e5, "tp": START}
-    with pytest.raises(ValueError, match="orbit cannot have ranges for data with segments"):
-        jfstat.template_bank(1.0, 0.2, orbit=orbit, data=segments, mismatch=0.1, freq=10.0)
     flat = jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0, 1e-10), data=segments)
     assert len(flat.alpha) == 11 and flat.reftime == START
     amplitude = jfstat.Amplitude(1e-25, 0.0, 0.0, 0.0)

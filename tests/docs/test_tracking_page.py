@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
 
 @pytest.mark.ci
 def test_the_page_runs_from_top_to_bottom():
-    names = run_page(PAGE, 5)
+    names = run_page(PAGE, 6)
     step, frequencies = names["step"], names["frequencies"]
     for path in (names["track"], names["path"]):
         assert np.mean(np.abs(np.asarray(path.frequencies) - frequencies) < 0.6 * step) > 0.6

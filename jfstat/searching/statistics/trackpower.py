@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -49,6 +49,8 @@ LARGEST_BATCH, SHARE = 1 << 14, 0.25
 """Largest number of templates of a batch, and fraction of a device's free memory that it may take."""
 TOGETHER = 1 << 27
 """Values of SFTs that a GPU adds up at the same time."""
+AT_ONCE = 1 << 12
+"""Most candidates whose probabilities are computed by one call of the compiled program."""
 
 
 @dataclass(frozen=True)
@@ -269,18 +271,27 @@ def _columns(data: NormalisedSFTs, found: Doppler) -> dict[str, np.ndarray]:
         "critical_ratio": (whole.mean - 1) / whole.deviation,
         "power": whole.mean,
         "deviation": whole.deviation,
-        "false_alarm": np.asarray(_tails(data, found, whole.power)) if len(found.alpha) else whole.power,
+        "false_alarm": _tails(data, found, whole.power) if len(found.alpha) else whole.power,
     }
     alone = (each.mean - 1) / each.deviation
     return columns | {name: alone[:, i] for i, name in enumerate(_each(data))}
 
 
-@jit_with(SAME_BITS)
-def _tails(data: NormalisedSFTs, points: Doppler, power: jax.Array) -> jax.Array:
+def _tails(data: NormalisedSFTs, found: Doppler, power: np.ndarray) -> np.ndarray:
     """Return the probability that noise has as large a weighted sum of powers at each template, (k,) float64."""
+    k, size = len(power), padded_size(min(len(power), AT_ONCE), 1)
+    together = None if device_of(data).platform == "cpu" else max(1, TOGETHER // (16 * data.motion.time.size))
+    bare, tails = replace(data, values=jnp.zeros((0, 0, 0))), []
+    for low in range(0, k, size):
+        rows = np.minimum(np.arange(low, low + size), k - 1)
+        tails.append(_tails_of(bare, jax.tree.map(lambda x, rows=rows: x[rows], found), power[rows], together))
+    return np.concatenate(tails)[:k]
 
+
+@jit_with(SAME_BITS, static_argnames="together")
+def _tails_of(data: NormalisedSFTs, points: Doppler, power: jax.Array, together: int | None) -> jax.Array:
     def tail(each: tuple[Doppler, jax.Array]) -> jax.Array:
         point, total = each
         return exponentials_tail(sky_position(data, point).weight.reshape(-1), total)
 
-    return jax.lax.map(tail, (points, power))
+    return jax.lax.map(tail, (points, power), batch_size=together)
