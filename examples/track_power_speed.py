@@ -39,7 +39,7 @@ ASINI, PERIOD = 2.0, 1.3 * 86400
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--days", type=float, default=120, help="of two detectors, with SFTs of half an hour")
-    parser.add_argument("--orbits", type=int, default=8)
+    parser.add_argument("--orbits", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()

@@ -15,10 +15,11 @@ from jfstat.data.direct import Pieces
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, NarrowSizes
 from jfstat.data.narrowdata import NarrowData
-from jfstat.data.normalised import NormalisedSFTs
+from jfstat.data.normalised import BandLayout, NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.data.slicesizes import AtomSizes
 from jfstat.geometry.barycenter import Direction
+from jfstat.geometry.frequencies import Motion
 from jfstat.geometry.nearby import Sites
 from jfstat.geometry.trajectory import State, Trajectory
 from jfstat.inference.amplitudeposterior import AmplitudePosterior
@@ -53,9 +54,12 @@ CLASSES += (FstatData, GPSTime, Layout, NarrowData, Observation, Orbit, PathPost
 CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Trajectory, TransientMap, TransientWindow)
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
-CLASSES += (EllipticityLikelihoods, Exponential, NormalisedPower, NormalisedSFTs, PolarisationFstat, TimingErrors)
+CLASSES += (BandLayout, EllipticityLikelihoods, Exponential, NormalisedPower, NormalisedSFTs, PolarisationFstat)
+CLASSES += (TimingErrors,)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity, NoiseEnergy)
 """All public pytrees but named tuples, and those that they hold."""
+TUPLES = (Motion, Resampled)
+"""Named tuples that public functions take, or that public pytrees hold."""
 _REGISTERING = Lock()
 FUNCTION = "function"
 """Key of the JSON object that names a function."""
@@ -88,7 +92,8 @@ def enable_export() -> None:
     with _REGISTERING:  # by one thread at a time
         for cls in CLASSES:
             _register(cls)
-        _register_tuple(Resampled)
+        for pairs in TUPLES:
+            _register_tuple(pairs)
 
 
 @cache  # JAX refuses to be told twice

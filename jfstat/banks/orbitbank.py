@@ -81,7 +81,7 @@ def orbit_bank(
     spins, orbit = ranges.spins, ranges.orbit
     if orbit["ecc"][1] > MOST_ECC:
         raise ValueError(
-            f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: narrow its range."
+            f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: give less eccentric orbits."
         )
     if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
         raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
@@ -122,7 +122,8 @@ def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> l
     corners = unit_vector(np.array(ends[0])[:, None], np.array(ends[1]))
     if box.width > 2 * SKY_RADIUS or np.min(corners @ centre) < np.cos(SKY_RADIUS):
         raise ValueError(
-            f"alpha and delta must span less than {2 * SKY_RADIUS} rad where orbits have ranges: search them in parts."
+            f"alpha and delta must span less than {2 * SKY_RADIUS} rad where orbits have ranges or data are "
+            "NormalisedSFTs: make a bank of each part."
         )
     return [{"alpha": ends[0], "delta": ends[1]}]
 

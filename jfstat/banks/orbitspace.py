@@ -222,6 +222,7 @@ def _factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Arra
             return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
 
         slope = comparison.slopes(move, jnp.zeros(1 + len(scale)))
+        slope = jnp.pad(slope, ((0, max(0, slope.shape[1] - slope.shape[0])), (0, 0)))  # of fewer times than parameters
         size = jnp.maximum(jnp.sqrt(jnp.sum(slope * slope, axis=0)), 1e-300)
         return (jnp.linalg.qr(slope / size, mode="r") * size)[1:, 1:]
 

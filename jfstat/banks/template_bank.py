@@ -110,7 +110,8 @@ def template_bank(
         and the band remains the band of the data if they have one.
     mismatch : float, optional
         Between 0 and 1: the largest fraction of rho^2 that a signal may lose at the template nearest to it, maximised
-        over frequency. The spacing of frequencies, 1/(2T), loses up to 0.19 more, and 0.065 on average.
+        over frequency; of its power, for NormalisedSFTs. The spacing of frequencies, 1/(2T), loses up to 0.19 more, and
+        0.065 on average.
     region : "all", (SkyCoord, radius) or SkyCoord, optional
         With `mismatch`, instead of `alpha` and `delta`: the whole sky; a disc, its radius in rad; or a polygon of three
         or more vertices, whose sides are great circles and which fits in half the sky.
@@ -151,8 +152,9 @@ def template_bank(
 
     For NormalisedSFTs the metric is the fraction of its power that a signal loses on average along a template's track:
     the mean square of the distance between the tracks in bins, for the best frequency, times pi^2/3, or times 2.095 if
-    the power is that of the nearest bins. A spacing of frequencies of 1/Tsft loses up to a half more, and a sixth on
-    average. The lattice is that of ranges of orbits, even without an orbit.
+    the power is that of the nearest bins. A spacing of frequencies of 1/Tsft then loses up to a half more, and a sixth
+    on average; with several bins up to 0.59, and 0.23 on average. The lattice is that of ranges of orbits, even without
+    an orbit.
 
     The metric of the phase neglects antenna patterns. For a day of data and more it still bounds the loss of 2F: in
     banks for 1 to 100 d, none of 500 to 2000 random signals lost more than `mismatch` (examples/bank_coverage.py).
@@ -170,13 +172,22 @@ def template_bank(
     if observation is not None and reftime is None:
         reftime = observation.reftime.common
     limited = None if mismatch is None else orbit_limits(orbit)
-    if tracks is not None and mismatch is not None and limited is None:
-        limited = fixed_limits(orbit)
+    if tracks is not None:
+        if not tracks.layout.n_frequencies:
+            raise ValueError("data have no band, since the SFTs hold too few bins: give SFTs of a wider band.")
+        if mismatch is None and any(isinstance(x, tuple) and len(x) == 2 for x in (f1dot, f2dot, f3dot)):
+            raise ValueError(
+                "f1dot, ... have no natural steps for NormalisedSFTs: give (low, high, step), or a mismatch."
+            )
+        if mismatch is not None and limited is None:
+            limited = fixed_limits(orbit)
     stack = None if limited is not None else orbits(orbit)
     f, band = _band(freq, data)
     braking, spins = None, [f1dot, f2dot, f3dot]
     varied = _asked_to_vary(alpha, delta, spins, orbit, region)
     if isinstance(f1dot, Braking):
+        if tracks is not None:
+            raise ValueError("f1dot cannot be a Braking for NormalisedSFTs: give ranges of f1dot and f2dot.")
         if band is None:
             raise ValueError("freq must be given with an age, not None: f1dot grows with the frequency.")
         braking = BrakingRegion.of(f1dot, *band)

@@ -37,6 +37,7 @@ SECTIONS = 32
 """Sub-bands are made of at most as many equal sections of the band."""
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class BandLayout:
     """Sizes of the band that is searched, and how power is computed, all static; compare `bandseries.Layout`.
@@ -51,9 +52,9 @@ class BandLayout:
         Number of bins that give the power at a frequency.
     """
 
-    n_frequencies: int
-    per_bin: int
-    bins: int
+    n_frequencies: int = field(metadata=STATIC)
+    per_bin: int = field(metadata=STATIC)
+    bins: int = field(metadata=STATIC)
 
     @property
     def n_fft(self) -> int:
@@ -90,7 +91,7 @@ class NormalisedSFTs(Displayed):
     observation: Observation
     fmin: jax.Array
     dfreq: jax.Array
-    layout: BandLayout = field(metadata=STATIC)
+    layout: BandLayout
 
     @property
     def detectors(self) -> tuple[str, ...]:
@@ -133,14 +134,13 @@ class NormalisedSFTs(Displayed):
     def _facts(self) -> Facts:
         rows, layout = span_rows(self.observation), self.layout
         if rows:
-            own = self.frequencies
-            rows.append(
-                (
-                    "band",
-                    f"{own[0]:.10g} to {own[-1]:.10g} Hz, {layout.n_frequencies} frequencies {float(self.dfreq):.4g} "
-                    "Hz apart",
+            band = "none for a search"
+            if layout.n_frequencies:
+                low, high = self.frequencies[[0, -1]]
+                band = (
+                    f"{low:.10g} to {high:.10g} Hz, {layout.n_frequencies} frequencies {float(self.dfreq):.4g} Hz apart"
                 )
-            )
+            rows.append(("band", band))
         rows += [("bins", str(layout.bins)), ("ephemeris", self.ephemeris), ("memory", memory(self))]
         return Facts(f"NormalisedSFTs of {', '.join(self.detectors)}", rows, many=True)
 
@@ -172,10 +172,12 @@ def normalise(
         SFTs of a band that holds the tracks of all templates, with some bins more.
     fmin, fmax : float or Quantity, optional
         Band of a search, Hz, in the solar-system barycentre. By default the widest band that the SFTs hold for isolated
-        sources at any sky position. `track_power` takes the frequencies of its templates instead.
+        sources at any sky position; there is none if they hold less than the Doppler shifts. `track_power` takes the
+        frequencies of its templates instead.
     dfreq : float or Quantity, optional
         Spacing of the frequencies of a search, Hz: the width 1/Tsft of a bin, which is the default, divided by a whole
-        number up to 64.
+        number up to 64. With several `bins` half a bin is better: the default loses as much between two frequencies as
+        the nearest bin does.
     bins : int
         Number of bins from which the power at a frequency follows. 1 takes the nearest bin: a signal half-way between
         two loses 59 % of its power there, and 23 % on average. An even number up to 16 adds the nearest bins with the
@@ -210,6 +212,8 @@ def normalise(
     tapered = [s.window for s in sfts if s.window != "unknown" and tapered_fraction(s.window) > TAPERED]
     if bins > 1 and tapered:
         raise ValueError(f"bins={bins} is for SFTs with rectangular windows, and these have {tapered[0]!r}: give 1.")
+    if bins + 1 > sfts.n_bins:
+        raise ValueError(f"bins={bins} needs more bins than the {sfts.n_bins} of the SFTs: give SFTs of a wider band.")
     low, spacing, layout = _band(sfts, fmin, fmax, dfreq, int(bins))
     noise = Noise.of(sqrt_sx)
     seen, values = _divided(sfts, noise, ephemeris, bins == 1)
@@ -238,6 +242,8 @@ def _band(
     around = f"{SPARE + bins // 2} bins and the Doppler shift of the Earth's motion on either side"
     widest = lowest / (1 - EARTH_SPEED), highest / (1 + EARTH_SPEED)
     if widest[0] > widest[1]:
+        if fmin is None and fmax is None and dfreq is None:  # for single templates
+            return widest[0], 1 / sfts.tsft, BandLayout(0, 1, bins)
         held = sfts.frequencies
         raise ValueError(
             f"the SFTs hold {held[0]:.10g} to {held[-1]:.10g} Hz, and {around} are needed: give SFTs of a wider band."

@@ -76,6 +76,14 @@ def hertz(column: Any) -> np.ndarray:
     return np.asarray(column.to_value("Hz") if getattr(column, "unit", None) is not None else column, np.float64)
 
 
+def widened(lines: QTable, margin: float) -> QTable:
+    """Return lines whose bands reach further by `margin`, Hz, on either side."""
+    wider: Any = lines.copy()
+    for name, step in (("fmin", -margin), ("fmax", margin)):
+        wider[name] = hertz(lines[name]) + step
+    return wider
+
+
 def lines_near(lines: QTable, observation: Observation, points: Doppler, low: float, high: float) -> QTable:
     """Return the lines that could affect any of a stack of templates with frequencies from `low` to `high`, Hz.
 

@@ -19,7 +19,7 @@ from jfstat.data.memory import is_exhausted
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.protocol import Searchable
 from jfstat.display import Displayed, Facts, bytes_text
-from jfstat.lines.doppler import LineBands, line_bands, lines_near
+from jfstat.lines.doppler import LineBands, line_bands, lines_near, widened
 from jfstat.public import host, public
 from jfstat.searching.bank import stacked_bank
 from jfstat.searching.division import Division
@@ -173,7 +173,7 @@ class SearchPlan(Displayed):
                     kept = f" {full.done} batches are kept in {str(stored.path)!r};" if stored else ""
                     raise ValueError(
                         f"{division.batch_size} template(s) at a time exhaust the device's memory, of which others may "
-                        f"hold a part:{kept} free some, give a smaller batch_size or prepare a narrower band."
+                        f"hold a part:{kept} free some, give a smaller batch_size or data of a narrower band."
                     ) from full
             # other programs may use the device too: try half as many templates at a time. Start again, because results
             # depend on the batch size to the last bit
@@ -274,7 +274,10 @@ def plan_search(
         raise ValueError("cluster does not know the templates' phase model: leave it out, and refine(..., merge=True).")
     statistic.check_bank(data, stack)
     details.check(len(data.detectors), keep.bsgl_threshold is not None)
-    known = None if keep.lines is None else _lines_crossed(data, stack, keep.lines)
+    known = None
+    if keep.lines is not None:
+        margin = statistic.line_margin(data)
+        known = _lines_crossed(data, stack, widened(keep.lines, margin) if margin else keep.lines)
     threshold = statistic.threshold(checked_threshold(threshold))
     toplist = Toplist(top, threshold, _line_cut(data, keep, details), _vetoed(data, stack, known, keep))
     task = Task(data, stack, statistic, toplist, {})

@@ -93,6 +93,14 @@ class Statistic(ABC):
         """
         return 0.0
 
+    def line_margin(self, data: Any) -> float:
+        """Return how far from its band a line still affects values, Hz."""
+        return 0.0
+
+    def identity(self, data: Any) -> dict[str, Any]:
+        """Return what distinguishes a search from others besides the data's samples, by name, as JSON can hold it."""
+        return {}
+
     # What is computed, and how it is divided
 
     @abstractmethod

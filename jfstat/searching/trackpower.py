@@ -50,7 +50,7 @@ def track_power(data: NormalisedSFTs | SFTs, points: Doppler | QTable, *, progre
 
     No phase is followed from one SFT to the next. Templates may therefore lie far apart, and signals of binaries can be
     searched for over the whole sky (Tenorio, Merou & Sintes 2024, arXiv:2411.18370). `search` with `TrackPower`
-    computes all frequencies of a band, in a tenth of the time for each.
+    computes all frequencies of a band, in a fraction of the time for each.
 
     Parameters
     ----------

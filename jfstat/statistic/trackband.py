@@ -32,11 +32,13 @@ class Blocks(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, layout: BandLayout, speed: float) -> Blocks:
-        """Return the fewest blocks for templates whose Doppler shift is at most `speed`; a power of two, so that
-        banks share programs."""
+    def of(cls, layout: BandLayout, speed: float, largest: int) -> Blocks:
+        """Return the fewest blocks for templates whose Doppler shift is at most `speed`, none larger than `largest`.
+
+        Their number is a power of two, so that banks share programs.
+        """
         n = -(-layout.n_frequencies // layout.per_bin)
-        most = 1 + int(1 / speed)
+        most = min(1 + int(1 / speed), largest)
         number = 1 << max(0, math.ceil(math.log2(n / most)))
         return cls(-(-n // number), number)
 
@@ -99,6 +101,7 @@ def _block(data: NormalisedSFTs, place: jax.Array, drift: jax.Array, weight: jax
     )[:, None]
     first = base.astype(jnp.int32) - max(0, bins // 2 - 1)
     rows = data.values.reshape(-1, data.values.shape[-1])
+    held = jnp.all((first >= 0) & (first + (size + bins) <= rows.shape[1]) | (weight == 0))
     near = jax.vmap(lambda row, k: jax.lax.dynamic_slice(row, (k,), (size + bins,)))(rows, first)
     later = within >= edge
 
@@ -110,4 +113,4 @@ def _block(data: NormalisedSFTs, place: jax.Array, drift: jax.Array, weight: jax
     else:
         from_first = within - later.astype(jnp.float32) + np.float32(bins // 2 - 1)
         power = joined_power([bin_number(k) for k in range(bins)], from_first)
-    return jnp.sum(weight[:, None] * (power - 1), axis=0)
+    return jnp.where(held, jnp.sum(weight[:, None] * (power - 1), axis=0), np.float32(-np.inf))

@@ -138,7 +138,14 @@ def test_mistakes_are_said():
         jfstat.template_bank((1.0, 1.2), (0.1, 0.2), orbit=two, data=data, mismatch=0.3)
     with pytest.raises(ValueError, match="region cannot go with ranges of orbits, or with NormalisedSFTs"):
         jfstat.template_bank(region="all", data=data, mismatch=0.3)
-    with pytest.raises(ValueError, match=r"f1dot .*step"):
+    braking = jfstat.Braking(age=1e9, index=(2, 7))
+    with pytest.raises(ValueError, match="f1dot cannot be a Braking for NormalisedSFTs"):
+        jfstat.template_bank(1.0, 0.2, braking, data=data, mismatch=0.3)
+    few = jfstat.normalise(jfstat.simulate_sfts(["H1"], START, 1800, 59.0, 61.0, sqrt_sx=NOISE, seed=1), 59.9, 60.0)
+    assert len(jfstat.template_bank((1.0, 1.2), (0.1, 0.2), data=few, mismatch=0.3).alpha) >= 1
+    with pytest.raises(ValueError, match=r"must span less than 1\.0 rad .* data are Normalised"):
+        jfstat.template_bank((0, 6.28), (-1.5, 1.5), data=data, mismatch=0.3)
+    with pytest.raises(ValueError, match=r"f1dot, ... have no natural steps for NormalisedSFTs: give .*step"):
         jfstat.template_bank(1.0, 0.2, f1dot=(-1e-9, 0.0), data=data)
     product = jfstat.template_bank(1.0, [0.2, 0.3], f1dot=(-1e-9, 0.0, 1e-10), data=data)
     assert len(product.alpha) == 22

@@ -228,6 +228,7 @@ def test_mistakes_are_said():
         with pytest.raises(ValueError, match=message):
             jfstat.normalise(sfts, low, high, **dict(*more))
     with pytest.raises(ValueError, match="give SFTs of a wider band"):
-        jfstat.normalise(jfstat.simulate_sfts(["H1"], START, DAY, 1000.0, 1000.1, sqrt_sx=NOISE, seed=1), sqrt_sx=1.0)
+        narrow = jfstat.simulate_sfts(["H1"], START, DAY, 1000.0, 1000.1, sqrt_sx=NOISE, seed=1)
+        jfstat.normalise(narrow, 1000.04, 1000.06, sqrt_sx=1.0)
     with pytest.raises(ValueError, match="cannot be traced"):
         jax.jit(lambda p: jfstat.track_power(sfts, p).power)(point)

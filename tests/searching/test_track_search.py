@@ -53,7 +53,7 @@ def test_values_are_those_of_track_power_at_every_frequency(bins, per_bin, perio
     n = -(-data.layout.n_frequencies // per_bin)
     for point in [bank[i] for i in range(3)]:
         expected = np.asarray(jfstat.track_power(data, at_all_frequencies(data, point)).critical_ratio)
-        for blocks in (Blocks.of(data.layout, speed), Blocks(-(-n // 8), 8), Blocks(5, -(-n // 5))):
+        for blocks in (Blocks.of(data.layout, speed, 1000), Blocks(-(-n // 8), 8), Blocks(5, -(-n // 5))):
             found = critical_ratios(data, point, blocks, 5)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
@@ -62,10 +62,11 @@ def test_blocks_hold_tracks_that_differ_by_less_than_a_bin():
     data = jfstat.normalise(made(np.random.default_rng(1), 80.0, detectors=("H1",)), 79.9, 80.1)
     n = data.layout.n_frequencies
     for speed in (1.03e-4, 1e-3, 0.02, 0.3):
-        blocks = Blocks.of(data.layout, speed)
+        blocks = Blocks.of(data.layout, speed, 1000)
         assert (blocks.size - 1) * speed <= 1
         assert blocks.size * blocks.number >= n
-    assert Blocks.of(data.layout, 1e-3).number == 1
+    assert Blocks.of(data.layout, 1e-3, 1000).number == 1
+    assert Blocks.of(data.layout, 1e-3, 100).size <= 100
 
 
 def test_a_search_finds_the_loudest_of_all_templates_and_frequencies():
@@ -182,6 +183,69 @@ def test_lines_are_flagged_and_vetoed():
     crossing = np.asarray(plain["line"]) != ""
     assert 10 < np.sum(crossing) < len(plain) - 10
     assert len(vetoed) == vetoed.meta["n_twoF"] == np.sum(~crossing)
+
+
+def test_a_line_between_two_frequencies_is_vetoed():
+    sfts = jfstat.simulate_sfts(["H1"], START, DAY, 79.8, 80.2, sqrt_sx=NOISE, seed=2)
+    data = jfstat.normalise(sfts, 79.99, 80.01)
+    point = jfstat.Doppler(4.7, 1.15, [80.0], START)
+    seen = np.asarray(track(data, sky_position(data, point), point, 1)[0])[0, :48]
+    # 0.3 bins beside all of the track's frequencies, as far as one band can be
+    from astropy.table import QTable
+
+    beside = float(seen.max()) + 0.3 / 1800
+    lines = QTable({"detector": ["H1"], "fmin": [beside], "fmax": [beside], "name": ["between"]})
+    keep = jfstat.Keep(lines=lines, veto_lines=True)
+    found = jfstat.search(data, point, top=100, progress=False, keep=keep)
+    whole = jfstat.search(data, point, top=100, progress=False)
+    assert not np.any(np.isclose(found["freq"].value, 80.0, rtol=0, atol=1e-5))
+    assert 0 < len(whole) - len(found) < 5
+
+
+def test_the_number_of_bins_is_part_of_a_search(tmp_path):
+    sfts = jfstat.simulate_sfts(["H1"], START, DAY / 2, 79.8, 80.2, sqrt_sx=NOISE, seed=2)
+    two, four = (jfstat.normalise(sfts, 79.99, 80.01, bins=bins) for bins in (2, 4))
+    point, path = jfstat.Doppler(1.0, 0.2, [80.0], START), tmp_path / "search.ckpt"
+    jfstat.search(two, point, top=3, checkpoint=path, progress=False)
+    with pytest.raises(ValueError, match=r"bins \(2 there, 4 here\)"):
+        jfstat.search(four, point, top=3, checkpoint=path, progress=False)
+
+
+def test_tracks_that_leave_the_band_between_start_middle_and_end_are_refused():
+    sfts = jfstat.simulate_sfts(["H1"], START, DAY, 19.9, 20.1, sqrt_sx=NOISE, seed=2)
+    low = jfstat.normalise(sfts, sqrt_sx=NOISE).frequencies[0]
+    data = jfstat.normalise(sfts, low, low + 0.01, sqrt_sx=NOISE)
+    # a drift that vanishes at the start and in the middle, and is 6 mHz below at a quarter
+    f2dot = 6e-3 * 32 / DAY**2
+    point = jfstat.Doppler(1.0, 0.2, [20.0, -f2dot * DAY / 4, f2dot], START)
+    with pytest.raises(ValueError, match="bank has 1 of 1 templates whose tracks may leave"):
+        jfstat.search(data, point, progress=False)
+    # if it were not refused, no value would count
+    assert np.all(np.asarray(critical_ratios(data, point, Blocks.of(data.layout, 1e-3, 1000), 1)) == -np.inf)
+
+
+def test_narrow_sfts_serve_single_templates():
+    sfts = jfstat.simulate_sfts(["H1"], START, DAY, 1499.9, 1500.1, sqrt_sx=NOISE, seed=2)
+    point = jfstat.Doppler(1.0, 0.2, [1500.12], START)
+    data = jfstat.normalise(sfts)
+    assert float(jfstat.track_power(sfts, point).power) == float(jfstat.track_power(data, point).power)
+    assert "none for a search" in repr(data) and len(data.frequencies) == 0
+    with pytest.raises(ValueError, match="data have no band to search"):
+        jfstat.search(data, point)
+    with pytest.raises(ValueError, match="data have no band"):
+        jfstat.template_bank((1.0, 1.1), (0.2, 0.3), data=data, mismatch=0.3)
+    with pytest.raises(ValueError, match="give SFTs of a wider band"):
+        jfstat.normalise(sfts, 1500.0, 1500.001)
+
+
+def test_normalised_sfts_are_exported():
+    sfts = jfstat.simulate_sfts(["H1"], START, DAY / 4, 79.8, 80.2, sqrt_sx=NOISE, seed=2)
+    data, point = jfstat.normalise(sfts, 79.99, 80.0), jfstat.Doppler(1.0, 0.2, [80.0], START)
+    blocks = Blocks.of(data.layout, 1e-3, 1000)
+    function = jax.jit(lambda data, point: critical_ratios(data, point, blocks, 1))
+    jfstat.enable_export()
+    again = jax.export.deserialize(jax.export.export(function)(data, point).serialize())
+    np.testing.assert_array_equal(again.call(data, point), function(data, point))
 
 
 def test_plans_say_what_a_search_costs():

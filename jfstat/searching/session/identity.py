@@ -63,6 +63,7 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
         "lines": None if task.toplist.lines is None else [*astuple(task.toplist.lines)[:2], *task.toplist.lines.odds],
         "vetoed": None if task.toplist.bands is None else _digest(*task.toplist.bands),
         "unit": None if unit is None else list(unit),
+        **task.statistic.identity(data),
     }
 
 

@@ -21,6 +21,7 @@ from jfstat.engines.choice import xla_only
 from jfstat.engines.engine import Loudest
 from jfstat.engines.reduction import histogram_of_means, loudest_means
 from jfstat.geometry.doppler import at_detector, doppler_speed, largest_doppler_speed
+from jfstat.geometry.source import spin_drift
 from jfstat.lines.doppler import LineBands
 from jfstat.maths.exponentials import exponentials_tail
 from jfstat.maths.ladder import padded_size
@@ -48,7 +49,13 @@ CPU_VALUES, GPU_VALUES = 1 << 30, 1 << 38
 LARGEST_BATCH, SHARE = 1 << 14, 0.25
 """Largest number of templates of a batch, and fraction of a device's free memory that it may take."""
 TOGETHER = 1 << 27
-"""Values of SFTs that a GPU adds up at the same time."""
+"""Values of SFTs that a GPU adds up at the same time, and that any device does for one template."""
+LEAST_BLOCK = 64
+"""Frequencies of a block that are added up together at least."""
+REACH = 500.0
+"""Largest delay between a detector and the solar-system barycentre, s."""
+NODES = 33
+"""Times at which the drift of a template's frequency is computed for a bound on it."""
 AT_ONCE = 1 << 12
 """Most candidates whose probabilities are computed by one call of the compiled program."""
 
@@ -112,6 +119,8 @@ class TrackPower(Statistic):
       bound;
     - with `Details`, ``critical_ratio_H1``, ... of each detector alone. There are no amplitudes.
 
+    Known lines, of `Keep`, affect templates within half the bins that give the power at a frequency.
+
     Frequencies of a template cost little, because their tracks are nearly parallel: banks should be made of everything
     but the frequency. ``twoF_histogram`` counts critical ratios between ``twoF_edges``, and ``loudest_per_subband`` and
     ``n_twoF`` are of critical ratios too.
@@ -130,6 +139,10 @@ class TrackPower(Statistic):
 
     def check(self, data: NormalisedSFTs, stack: Doppler, keep: Keep, details: Details) -> None:
         """Raise a ValueError for options that power along tracks does not have."""
+        if not data.layout.n_frequencies:
+            raise ValueError(
+                "data have no band to search, since the SFTs hold too few bins: give SFTs of a wider band."
+            )
         for name, given in {
             "bsgl_threshold": keep.bsgl_threshold is not None,
             "cluster": keep.cluster is not None,
@@ -142,6 +155,14 @@ class TrackPower(Statistic):
             raise ValueError(
                 f"ranking {keep.ranking!r} does not go with {self.name}, whose table is sorted by critical_ratio."
             )
+
+    def line_margin(self, data: NormalisedSFTs) -> float:
+        """Return half the width of the bins that give the power at a frequency, Hz."""
+        return 0.5 * data.layout.bins / float(data.observation.tsft)
+
+    def identity(self, data: NormalisedSFTs) -> dict[str, Any]:
+        """Return the number of bins, which the amplitudes of the bins do not tell."""
+        return {"bins": data.layout.bins}
 
     def check_bank(self, data: NormalisedSFTs, stack: Doppler) -> None:
         """Raise a ValueError for the first template that is impossible, or whose tracks could leave the SFTs' band."""
@@ -166,10 +187,11 @@ class TrackPower(Statistic):
         """Return XLA's name, and the reduction for the orbits of the bank; see `Statistic.reduction`."""
         name = xla_only(engine, "add up power along tracks").name
         data, stack = task.data, task.stack
-        blocks = Blocks.of(data.layout, largest_doppler_speed(stack.orbit))
+        n_sfts = data.motion.time.size
+        blocks = Blocks.of(data.layout, largest_doppler_speed(stack.orbit), max(LEAST_BLOCK, TOGETHER // n_sfts))
         together = None
         if device_of(data).platform != "cpu":
-            together = max(1, TOGETHER // (data.motion.time.size * blocks.size))
+            together = max(1, TOGETHER // (n_sfts * blocks.size))
         return name, TrackReduction(blocks, kepler_steps(stack), together)
 
     def division(self, task: Task, run: Run) -> Division:
@@ -240,10 +262,10 @@ def _division(task: Task, engine: str, reduction: TrackReduction, batch_size: in
         most = min(most, int(SHARE * free / each))
     most = max(1, min(most, LARGEST_BATCH, (2**31 - 1) // data.layout.n_frequencies))
     size = int(batch_size or min(most, padded_size(n, 1)))
-    at_once = (reduction.together or 1) * data.motion.time.size * (reduction.blocks.size + 64) * 2 * FLOAT32
-    return Division(
-        engine, size, [(0, n)], False, [(0, data.layout.n_frequencies)], data_bytes(data) + size * each + at_once
-    )
+    value = 2 * data.values.dtype.itemsize
+    at_once = (reduction.together or 1) * data.motion.time.size * (reduction.blocks.size + 64) * value
+    needed = 2 * data_bytes(data) + size * each + at_once  # the candidates' columns take a copy
+    return Division(engine, size, [(0, n)], False, [(0, data.layout.n_frequencies)], needed)
 
 
 @jax.jit
@@ -251,9 +273,18 @@ def _reach(data: NormalisedSFTs, stack: Doppler) -> tuple[jax.Array, jax.Array]:
     """Return bounds on the lowest and highest frequency of each template's tracks in the band, Hz, (n,) each."""
     fmax = data.fmin + (data.layout.n_frequencies - 1) * data.dfreq
 
+    seen = data.observation
+
     def of(point: Doppler) -> tuple[jax.Array, jax.Array]:
-        down, up = data.observation.drift(point)
-        return at_detector(data.fmin + down, fmax + up, doppler_speed(point.orbit))
+        delay = REACH if point.orbit is None else REACH + point.orbit.asini * (1 + point.orbit.ecc)
+        time = seen.middle - seen.reference(point) + (0.5 * seen.tspan + delay) * jnp.linspace(-1.0, 1.0, NODES)
+        drift = spin_drift(point.fkdot, time)
+        if point.model is not None:
+            drift = drift + point.model.frequency(time)
+        # a parabola through three values rises above them by an eighth of their second difference
+        between = jnp.max(jnp.abs(jnp.diff(drift, 2))) / 8
+        low, high = data.fmin + jnp.min(drift) - between, fmax + jnp.max(drift) + between
+        return at_detector(low, high, doppler_speed(point.orbit))
 
     return jax.vmap(of)(stack)
 
