@@ -288,7 +288,7 @@ WITHOUT_JAX += (
     "PulsarBand",
     "Run",
 )
-WITHOUT_JAX += ("Stages", "Artefact")
+WITHOUT_JAX += ("Stages", "Artefact", "TrackPower")
 """Classes that hold plain numbers, float64 NumPy arrays or a message, whatever JAX's mode."""
 TURNED_OFF = """
 import sys, warnings
