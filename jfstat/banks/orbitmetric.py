@@ -92,8 +92,7 @@ class Phases:
     @property
     def middle(self) -> float:
         """GPS time of the middle of the data, on average over segments, s."""
-        own = self.observation
-        return float(np.mean(np.asarray(own.epoch).astype(float) + np.asarray(own.middle)))
+        return _middle(self.observation)
 
     def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
         """Return derivatives of the phases, rad, without their means over segments; see `Comparison.slopes`."""
@@ -139,17 +138,16 @@ class Tracks:
         """Compare tracks in the middle of some of the SFTs."""
         seen = data.observation
         shape = seen.start.shape
-        number = np.broadcast_to(np.arange(shape[1], dtype=float), shape)
-        rows, weight = _sampled(number, np.asarray(seen.weight), MOST_TIMES)
-        at = np.arange(shape[0])[:, None], rows.astype(int)
-        motion = Motion(*(jnp.asarray(np.asarray(x)[..., at[0], at[1]]) for x in data.motion))
+        rows, weight = _sampled(np.broadcast_to(np.arange(shape[1]), shape), np.asarray(seen.weight), MOST_TIMES)
+        detectors = np.arange(shape[0])[:, None]
+        motion = Motion(*(jnp.asarray(np.asarray(x)[..., detectors, rows]) for x in data.motion))
         loss = NEAREST_BIN if data.layout.bins == 1 else JOINED_BINS
         return cls(seen, motion, loss * float(seen.tsft) ** 2 * weight / np.sum(weight))
 
     @property
     def middle(self) -> float:
         """GPS time of the middle of the data, s."""
-        return int(self.observation.epoch) + float(self.observation.middle)
+        return _middle(self.observation)
 
     def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
         """Return derivatives of the frequencies at the detectors, in units in which a loss is their mean square."""
@@ -161,8 +159,14 @@ class Tracks:
         return jnp.sqrt(jnp.asarray(self.weight).reshape(-1, 1)) * jax.jacfwd(frequency)(zero)
 
 
+def _middle(observation: Observation) -> float:
+    """Return the GPS time of the middle of the data, on average over segments, s."""
+    return float(np.mean(np.asarray(observation.epoch).astype(float) + np.asarray(observation.middle)))
+
+
 def _sampled(time: np.ndarray, weight: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return times and their weights, (D, K); a random sample, evenly spread, if there are more than `most`."""
+    """Return times, or numbers of SFTs, and their weights, (D, K); if there are more than `most`, a random sample that
+    is evenly spread."""
     time, weight = np.asarray(time), np.asarray(weight)
     most = max(1, most // len(time))
     if time.shape[1] <= most:

@@ -203,7 +203,7 @@ def template_bank(
         limits = np.array([spin_limits(value, k) for k, value in enumerate(spins, 1)])
         space = _parameter_space(limits, reftime, observation, mismatch, band)
         if limited is not None:
-            assert observation is not None and band is not None  # for the space
+            assert observation is not None and band is not None and reftime is not None  # for the space
             if region is not None:
                 raise ValueError(
                     "region cannot go with ranges of orbits, or with NormalisedSFTs: give alpha and delta, as values "
@@ -211,7 +211,7 @@ def template_bank(
                 )
             ranges = OrbitRanges(sky_limits(alpha, delta), limits, limited)
             comparison = Phases.of(observation) if tracks is None else Tracks.of(tracks)
-            reference = observation.reftime.common if reftime is None else gps_time(reftime, "reftime")
+            reference = gps_time(reftime, "reftime")  # the data's, if none is given
             own = orbit_bank(comparison, ranges, reference, f, band[1], space.mismatch, strict)
             if orbit is None:
                 own = with_fields(own, orbit=None)

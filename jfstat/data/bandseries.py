@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import jax
+import numpy as np
 
 from jfstat.display import Displayed
 
 STATIC = dict(static=True)
 """Field metadata that makes the field part of the pytree's structure: compiled code depends on its value."""
+
+
+def frequency_count(fmin: float, fmax: float, dfreq: float) -> int:
+    """Return the number of frequencies ``fmin + k dfreq`` up to `fmax`.
+
+    A band that is a whole number of spacings, up to the rounding of its edges, keeps its last frequency.
+    """
+    return int((fmax - fmin + 2 * np.spacing(fmax)) / dfreq * (1 + 1e-12)) + 1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.bandseries import STATIC
+from jfstat.data.bandseries import STATIC, frequency_count
 from jfstat.data.fstatdata import plain_number
 from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
 from jfstat.data.observation import Observation, reference_time, span_rows, unweighted, weighted
@@ -265,8 +265,7 @@ def _band(
             f"{MOST_PER_BIN}, not {shown(dfreq)}."
         )
     spacing = 1 / (sfts.tsft * whole)
-    number = int((high - low + 2 * np.spacing(high)) / spacing * (1 + 1e-12)) + 1
-    return low, spacing, BandLayout(number, whole, bins)
+    return low, spacing, BandLayout(frequency_count(low, high, spacing), whole, bins)
 
 
 @jax.jit

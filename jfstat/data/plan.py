@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.data.bandseries import Band, Grid, Layout
+from jfstat.data.bandseries import Band, Grid, Layout, frequency_count
 from jfstat.data.observation import Span
 from jfstat.data.sizes import Blocks, LowPass, layout_of, low_pass
 from jfstat.geometry.barycenter import MAX_DELAY
@@ -168,8 +168,7 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
     # bins are half as far apart as 1/duration: the spacing is exact, whatever the transforms' number of samples
     duration = tspan if search.dfreq is None else 0.5 / search.dfreq
     dfreq = 0.5 / duration if search.dfreq is None else search.dfreq
-    # a band that is a whole number of spacings, up to the rounding of its edges, keeps its last frequency
-    n_frequencies = int((search.fmax - search.fmin + 2 * np.spacing(search.fmax)) / dfreq * (1 + 1e-12)) + 1
+    n_frequencies = frequency_count(search.fmin, search.fmax, dfreq)
     search = replace(search, fmax=max(search.fmax, search.fmin + ONE_BIN / tspan))
     references = [float(reftime.since(span.epoch)) for span in spans]
     bands = [search.pass_band(s.start - r, s.end - r) for s, r in zip(spans, references, strict=True)]

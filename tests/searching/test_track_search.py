@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from astropy.table import QTable
 from cases import random_timestamps
 from scipy import stats
 
@@ -173,9 +174,6 @@ def test_units_checkpoints_and_batches_give_the_same_table(tmp_path):
 def test_lines_are_flagged_and_vetoed():
     rng = np.random.default_rng(9)
     data = jfstat.normalise(made(rng, 80.0), 79.95, 80.05)
-    lines = jfstat.read_lines  # a table by hand
-    from astropy.table import QTable
-
     lines = QTable({"detector": ["H1"], "fmin": [79.999], "fmax": [80.001], "name": ["test line"]})
     bank = random_bank(rng, 4, 80.0)
     plain = jfstat.search(data, bank, top=2000, progress=False, keep=jfstat.Keep(lines=lines))
@@ -191,8 +189,6 @@ def test_a_line_between_two_frequencies_is_vetoed():
     point = jfstat.Doppler(4.7, 1.15, [80.0], START)
     seen = np.asarray(track(data, sky_position(data, point), point, 1)[0])[0, :48]
     # 0.3 bins beside all of the track's frequencies, as far as one band can be
-    from astropy.table import QTable
-
     beside = float(seen.max()) + 0.3 / 1800
     lines = QTable({"detector": ["H1"], "fmin": [beside], "fmax": [beside], "name": ["between"]})
     keep = jfstat.Keep(lines=lines, veto_lines=True)

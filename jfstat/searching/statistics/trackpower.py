@@ -20,6 +20,7 @@ from jfstat.data.normalised import NormalisedSFTs
 from jfstat.engines.choice import xla_only
 from jfstat.engines.engine import Loudest
 from jfstat.engines.reduction import histogram_of_means, loudest_means
+from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.doppler import at_detector, doppler_speed, largest_doppler_speed
 from jfstat.geometry.source import spin_drift
 from jfstat.lines.doppler import LineBands
@@ -52,8 +53,6 @@ TOGETHER = 1 << 27
 """Values of SFTs that a GPU adds up at the same time, and that any device does for one template."""
 LEAST_BLOCK = 64
 """Frequencies of a block that are added up together at least."""
-REACH = 500.0
-"""Largest delay between a detector and the solar-system barycentre, s."""
 NODES = 33
 """Times at which the drift of a template's frequency is computed for a bound on it."""
 AT_ONCE = 1 << 12
@@ -271,12 +270,10 @@ def _division(task: Task, engine: str, reduction: TrackReduction, batch_size: in
 @jax.jit
 def _reach(data: NormalisedSFTs, stack: Doppler) -> tuple[jax.Array, jax.Array]:
     """Return bounds on the lowest and highest frequency of each template's tracks in the band, Hz, (n,) each."""
-    fmax = data.fmin + (data.layout.n_frequencies - 1) * data.dfreq
-
-    seen = data.observation
+    seen, fmax = data.observation, data.fmin + (data.layout.n_frequencies - 1) * data.dfreq
 
     def of(point: Doppler) -> tuple[jax.Array, jax.Array]:
-        delay = REACH if point.orbit is None else REACH + point.orbit.asini * (1 + point.orbit.ecc)
+        delay = MAX_DELAY + (0.0 if point.orbit is None else point.orbit.asini * (1 + point.orbit.ecc))
         time = seen.middle - seen.reference(point) + (0.5 * seen.tspan + delay) * jnp.linspace(-1.0, 1.0, NODES)
         drift = spin_drift(point.fkdot, time)
         if point.model is not None:
