@@ -9,98 +9,90 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.banks.nearest import Nearest, computed_on_cpu, differences, distinct_points, gap_in, pieces_of
 from jfstat.banks.patches import Patch, Shape, triangle_around
 from jfstat.banks.patchmetric import map_factor
 from jfstat.banks.regions import Disc
-from jfstat.banks.space import ParameterSpace, Templates
-from jfstat.data.memory import Device, default_device
+from jfstat.banks.space import ParameterSpace
+from jfstat.data.memory import Device
 from jfstat.data.observation import Observation
-from jfstat.maths.ladder import padded_size
 from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
 from jfstat.maths.vectors import angles, unit_vector
+from jfstat.maths.zorder import z_order
 from jfstat.metrics.phasemetric import drift, factor
+from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
 WIDEST = 0.6
 """Largest radius of a patch, rad, on which a single map is used."""
 LEAST_RADIUS = 1e-6
 """Radius of the patch that contains a single position and others very close to it, rad."""
-PIECE, LEAST_PIECE = 1 << 16, 1 << 10
-"""Largest and smallest number of templates whose nearest points one call computes on a CPU, so that they stay in its
-caches; numbers between them are powers of two."""
-STEPS = 4
-"""Padded numbers of templates per octave on other devices, where one call computes all."""
-Array: TypeAlias = np.ndarray | jax.Array
-DENSE = 8
-"""Largest ratio of range to count for which integers are sorted by a table of the whole range."""
+CELL = 0.5
+"""Width of the cells of `zorder.z_order`: a signal half a cell away loses less than a tenth of rho^2."""
 
 
-class Group:
-    """Templates for which the nearest points in the lattices of several segments are wanted.
+class IsolatedGroup:
+    """Templates of isolated sources, whose nearest points in the lattices of several segments are wanted.
 
     Attributes
     ----------
-    templates : Templates
-        m templates.
+    stack : Doppler
+        m templates, NumPy leaves.
+    device : Device or None
+        Device that computes nearest points; by default JAX's default device.
     n : (m, 3) float64
         Unit vectors of their positions.
     centre, radius : (3,) float64, float
         Centre and radius of a cap that holds all positions, rad; see `cap_of`.
-    device : Device or None
-        Device that computes nearest points; by default JAX's default device.
     """
 
-    def __init__(self, templates: Templates, device: Device | None = None):
-        self.templates, self.device = templates, device
-        self.n = unit_vector(templates.alpha, templates.delta)
+    def __init__(self, stack: Doppler, device: Device | None = None):
+        self.stack, self.device = stack, device
+        self.spins = np.asarray(stack.fkdot)[:, 1:]
+        self.n = unit_vector(np.asarray(stack.alpha), np.asarray(stack.delta))
         self.centre, self.radius = cap_of(self.n)
 
-    @cached_property
+    def __len__(self) -> int:
+        return len(self.n)
+
+    @property
     def on_cpu(self) -> bool:
         """Whether nearest points are computed on a CPU."""
-        return (default_device() if self.device is None else self.device).platform == "cpu"
+        return computed_on_cpu(self.device)
+
+    @property
+    def gap(self) -> int | None:
+        """Number of the template before which to divide the group, which is too wide for one lattice; None if not."""
+        return gap_in(self.n) if self.radius > WIDEST else None
 
     @cached_property
     def one_position(self) -> bool:
         """Whether all templates are at the same position."""
         return bool(np.all(self.n == self.n[0]))
 
-    @cached_property
+    @property
     def pieces(self) -> list[jax.Array]:
-        """Positions and spin-downs, (3 + s, size) float64 each, on the device, padded by repeating the last."""
-        parameters = np.concatenate([self.n.T, self.templates.spins.T])
-        m = parameters.shape[1]
-        size = padded_size(max(LEAST_PIECE, min(m, PIECE) if self.on_cpu else m), 1 if self.on_cpu else STEPS)
-        padded = np.pad(parameters, ((0, 0), (0, -m % size)), mode="edge")
-        return [jax.device_put(x, self.device) for x in np.split(padded, padded.shape[1] // size, axis=1)]
+        """Positions and spin-downs, (3 + s, size) float64 each, on the device; see `nearest.pieces_of`."""
+        return self._pieces
+
+    @cached_property
+    def _pieces(self) -> list[jax.Array]:
+        return pieces_of(np.concatenate([self.n.T, self.spins.T]), self.device)
 
     def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
-        """Return the points of a segment's lattice that are nearest to the templates, maximised over frequency.
-
-        Parameters
-        ----------
-        segment : Observation
-            Observation of one segment.
-        reftime : GPSTime
-            Reference time at which the spin-downs hold.
-        fmax : float
-            Highest frequency to be searched, Hz.
-        mismatch : float
-            Largest fraction of rho^2 that the segment's 2F of a template loses at its nearest point, apart from the
-            loss between bins of frequency.
+        """Return the points of a segment's lattice that are nearest to the templates; see `nearest.Group`.
 
         Raises
         ------
         ValueError
             If the templates are too far apart.
         """
-        spins = self.templates.spins
+        spins = self.spins
         r = factor(segment, spins.shape[1], reftime, fmax)
         space = ParameterSpace(r, spins.min(axis=0), spins.max(axis=0), mismatch)
         # all spin-downs are tiled: an offset on the sky would have to compensate for a fixed one
@@ -111,39 +103,21 @@ class Group:
         slope = drift(r, 1)[0]
         slopes[0, 3:], slopes[1, :3] = slope[: spins.shape[1]], slope[spins.shape[1] :]
         found = [_rounded(x, lattice.origin, lattice.matrix, slopes) for x in self.pieces]
-        if self.on_cpu:
-            m = len(self.n)
-            integers, moved = (np.concatenate([np.asarray(x[i]) for x in found], axis=1)[:, :m] for i in range(2))
-            points, index = _distinct(integers)
-        else:
-            integers, moved = found[0]
-            points, index = _distinct_on_device(integers)
+        points, index, moved = distinct_points(found, len(self), self.on_cpu)
         n, own = lattice.parameters(points)
         # differences to the points after they were moved onto the map, not to the integers' points
         of_points = slopes @ np.concatenate([n, own], axis=1).T
-        return Nearest(Templates(*angles(n), own), index, _differences(moved, of_points, index))
+        alpha, delta = angles(n)
+        fkdot = np.column_stack([np.full(len(own), np.asarray(self.stack.fkdot)[0, 0]), own])
+        templates = jax.tree.map(np.asarray, Doppler(alpha, delta, fkdot, reftime))
+        return Nearest(templates, index, differences(moved, of_points, index))
 
-
-class Nearest(NamedTuple):
-    """The points of a segment's lattice that are nearest to m templates.
-
-    Attributes
-    ----------
-    templates : Templates
-        Different points, n in all, in ascending order of their integers.
-    index : (m,) int32 or int64
-        Index of the nearest point for each template.
-    shift : (2, m) float64
-        Best frequency at the point minus the template's, Hz: a constant, and a part proportional to the frequency, at
-        the highest frequency of the band.
-
-    On a CPU, `index` and `shift` are NumPy arrays. On other devices they are JAX arrays with more than m columns,
-    padded by repeating the last template.
-    """
-
-    templates: Templates
-    index: Array
-    shift: Array
+    def order(self, observation: Observation, reftime: GPSTime, fmax: float) -> np.ndarray:
+        """Return the Z-order of the templates in coordinates in which the segments' metric is the identity."""
+        r = factor(observation, self.spins.shape[1], reftime, fmax)
+        # in 32 bits, so that other processors round it to the same numbers
+        order = np.asarray(_ordered(self.pieces, r[1:, 1:].astype(np.float32).astype(np.float64)))
+        return order[order < len(self)]
 
 
 def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
@@ -217,7 +191,7 @@ class _Lattice:
         return n, space.with_fixed(tiled)
 
 
-def _lattice(space: ParameterSpace, group: Group) -> _Lattice:
+def _lattice(space: ParameterSpace, group: IsolatedGroup) -> _Lattice:
     """Make the lattice over a group of templates; coordinates on the sky are as in `tilings.PatchTiling`."""
     if group.one_position:
         return _Lattice(space, None, None, group.n[0])
@@ -250,74 +224,16 @@ def _rounded(x: jax.Array, origin: jax.Array, matrix: jax.Array, slopes: jax.Arr
     return integers.astype(jnp.int32), jnp.stack(moved)
 
 
-def _distinct(integers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different columns of (k, m) integers, ascending, (n, k) int64, and the index of each column, (m,)."""
-    points, index = np.empty((1, 0), np.int64), np.zeros(integers.shape[1], np.int64)
-    for column in integers.astype(np.int64):
-        low = int(column.min())
-        extent = int(column.max()) - low + 1
-        numbers, index = _sorted(index * extent + (column - low), len(points) * extent)
-        points = np.concatenate([points[numbers // extent], low + numbers[:, None] % extent], axis=1)
-    return points, index
-
-
-def _distinct_on_device(integers: jax.Array) -> tuple[np.ndarray, jax.Array]:
-    """Return the result of `_distinct` for integers on an accelerator, where sorting costs little."""
-    if not len(integers):  # no coordinates: all are one point
-        return np.empty((1, 0), np.int64), jnp.zeros(integers.shape[1], jnp.int32)
-    low, extent, distinct, count, index = _numbered(integers)
-    low, extent, n = np.asarray(low), np.asarray(extent), int(count)
-    if np.prod(extent.astype(np.float64)) >= 2.0**63:  # the numbers would not fit into 64 bits
-        points, own = _distinct(np.asarray(integers))
-        return points, jax.device_put(own, integers.sharding)
-    numbers = np.asarray(distinct[: min(padded_size(n, 1), len(distinct))])[:n]
-    return low + np.stack(np.unravel_index(numbers, extent), axis=1).reshape(n, -1), index
-
-
-@jax.jit
-def _numbered(integers: jax.Array) -> tuple[jax.Array, ...]:
-    """Number the columns of (k, m) integers by their different values, in ascending order.
-
-    Return the least value and the range of each row, the different numbers in ascending order, (m,), padded, their
-    count, and the index of each column's number.
-    """
-    low = jnp.min(integers, axis=1).astype(jnp.int64)
-    extent = jnp.max(integers, axis=1).astype(jnp.int64) - low + 1
-    number = jnp.zeros(integers.shape[1], jnp.int64)
-    for i in range(len(integers)):
-        number = number * extent[i] + integers[i].astype(jnp.int64) - low[i]
-    ordered, column = jax.lax.sort((number, jnp.arange(len(number), dtype=jnp.int32)), num_keys=1, is_stable=False)
-    rank = jnp.cumsum(jnp.concatenate([jnp.zeros(1, bool), ordered[1:] != ordered[:-1]]), dtype=jnp.int32)
-    index = jnp.zeros_like(column).at[column].set(rank, unique_indices=True)
-    return low, extent, jnp.zeros_like(ordered).at[rank].set(ordered), rank[-1] + 1, index
-
-
-def _differences(moved: Array, of_points: np.ndarray, index: Array) -> Array:
-    """Subtract from products for m templates, (2, m), the products for their nearest points, (2, n)."""
-    if isinstance(moved, np.ndarray):
-        moved -= np.take(of_points, index, axis=1)
-        return moved
-    n = of_points.shape[1]
-    return _less(moved, np.pad(of_points, ((0, 0), (0, padded_size(n, 1) - n))), index)
-
-
-@jax.jit
-def _less(moved: jax.Array, of_points: jax.Array, index: jax.Array) -> jax.Array:
-    return moved - of_points[:, index]
-
-
-def _sorted(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return different numbers from 0 to `size` - 1 in ascending order, (n,), and the index of each number, (m,)."""
-    if size > DENSE * len(numbers):
-        return np.unique(numbers, return_inverse=True)
-    present = np.zeros(size, bool)
-    present[numbers] = True
-    number = np.cumsum(present, dtype=np.int32)
-    number -= 1
-    return np.flatnonzero(present), number[numbers]
-
-
 def _solved(factor: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Return coordinates, (m, k), from whitened ones."""
     size = 1.0 / np.diag(factor)
     return (np.linalg.inv(factor * size) @ points.T).T * size if len(size) else points
+
+
+@jax.jit
+def _ordered(pieces: list[jax.Array], r: jax.Array) -> jax.Array:
+    n, spins = jnp.split(jnp.concatenate(pieces, axis=1), [3])
+    parameters = jnp.concatenate([spins, n])
+    # sums of products, since XLA computes products of matrices in lower precision on some devices
+    points = [sum(x * own for x, own in zip(parameters, row, strict=True)) for row in r]
+    return z_order(jnp.stack(points), CELL)

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import cases
@@ -15,14 +16,14 @@ import pytest
 from searches import search, task_of
 
 import jfstat
-from jfstat.banks import coherent
-from jfstat.banks.coherent import Group
-from jfstat.banks.space import Templates
+from jfstat.banks import nearest
+from jfstat.banks.coherent import IsolatedGroup
 from jfstat.data.bandseries import Layout
 from jfstat.engines import coherentbands, cpusums, xlasums
 from jfstat.engines.coherentbands import BITS, HALF_PIECE, CoherentBands, Lookup
 from jfstat.engines.reduction import BINS, WIDTH
 from jfstat.searching.driver import devices, interpolation
+from jfstat.searching.driver.interpolation import group_of
 from jfstat.searching.driver.nearest import located
 from jfstat.searching.reduce.toplist import Toplist
 
@@ -50,17 +51,19 @@ def found(segments, bank):
     return jfstat.search(segments, bank, jfstat.Interpolated(0.2), top=30, progress=False)
 
 
+def isolated(alpha, delta, spins):
+    """Return a group of templates at a frequency that does not matter."""
+    fkdot = np.column_stack([np.full(len(alpha), 100.0), spins])
+    return IsolatedGroup(jax.tree.map(np.asarray, jfstat.Doppler(alpha, delta, fkdot)))
+
+
 def sums_by_hand(segments, bank, mismatch):
     """Means of 2F at the nearest templates of every segment, at the nearest frequency; -inf beyond the band."""
-    templates = Templates(*(np.asarray(x) for x in (bank.alpha, bank.delta, bank.fkdot[:, 1:])))
-    f, dfreq, group = segments.frequencies, segments.dfreq, Group(templates)
-    total = np.zeros((len(templates.alpha), len(f)))
+    f, dfreq, group = segments.frequencies, segments.dfreq, group_of(bank, 0, len(bank.alpha))
+    total = np.zeros((len(group), len(f)))
     for i in range(segments.n_segments):
         near = group.nearest(segments.observation.segment(i), bank.reftime.common, f[-1], mismatch)
-        own = near.templates
-        fkdot = np.column_stack([np.full(len(own.alpha), 100.0), own.spins])
-        points = jfstat.Doppler(own.alpha, own.delta, fkdot, START)
-        bands = np.asarray(jax.lax.map(lambda point, i=i: jfstat.twoF_band(segments[i], point), points))
+        bands = np.asarray(jax.lax.map(lambda point, i=i: jfstat.twoF_band(segments[i], point), near.templates))
         for j, row in enumerate(near.index):
             bins = np.arange(len(f)) + np.rint((near.shift[0, j] + near.shift[1, j] * f / f[-1]) / dfreq).astype(int)
             inside = (bins >= 0) & (bins < len(f))
@@ -72,9 +75,8 @@ def sums_by_hand(segments, bank, mismatch):
 def test_sums_are_those_by_hand(segments, bank, found):
     means = sums_by_hand(segments, bank, 0.2)
     counted = means > -np.inf
-    templates = Templates(*(np.asarray(x) for x in (bank.alpha, bank.delta, bank.fkdot[:, 1:])))
     fmax, reftime = segments.frequencies[-1], bank.reftime.common
-    group = Group(templates)
+    group = group_of(bank, 0, len(bank.alpha))
     coherent = [group.nearest(own, reftime, fmax, 0.2).templates for own in segments.observation.segments]
     assert found.meta["n_coherent"] == sum(len(x.alpha) for x in coherent) * len(segments.frequencies)
     assert found.meta["n_twoF"] == pytest.approx(np.sum(counted), rel=2e-4)  # shifts are rounded by pieces
@@ -193,7 +195,7 @@ def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days)
     n = 50
     alpha, delta = centre[0] + size * rng.uniform(-1, 1, n), centre[1] + 0.5 * size * rng.uniform(-1, 1, n)
     spins = rng.uniform(-f1dot, 0, (n, 1))
-    near = Group(Templates(alpha, delta, spins)).nearest(segment, reftime, f, 0.2)
+    near = isolated(alpha, delta, spins).nearest(segment, reftime, f, 0.2)
     own = near.templates
     assert len(own.alpha) <= n and len(np.unique(near.index)) == len(own.alpha)
 
@@ -205,7 +207,7 @@ def test_nearest_templates_lose_no_more_than_asked(centre, size, f, f1dot, days)
 
     i = near.index
     here = np.column_stack([alpha, delta, np.full(n, f), spins])
-    there = np.column_stack([own.alpha[i], own.delta[i], f + near.shift.sum(axis=0), own.spins[i]])
+    there = np.column_stack([own.alpha[i], own.delta[i], f + near.shift.sum(axis=0), own.fkdot[i, 1:]])
     lost = np.asarray(loss(here, there))
     assert np.max(lost) < 0.2 and np.mean(lost) > 0.02
 
@@ -241,7 +243,7 @@ def test_distinct_points_by_a_table_and_by_sorting():
     for spread in (2, 1000, 2**31 - 1):
         integers = rng.integers(-spread, spread, (3, 500)).astype(np.int32)
         integers[:, 250:] = integers[:, :250]
-        points, index = coherent._distinct(integers)
+        points, index = nearest._distinct(integers)
         expected, inverse = np.unique(integers, axis=1, return_inverse=True)
         np.testing.assert_array_equal(points, expected.T)
         np.testing.assert_array_equal(index, inverse.reshape(-1))
@@ -249,7 +251,7 @@ def test_distinct_points_by_a_table_and_by_sorting():
 
 def on_accelerator(monkeypatch):
     """From here on nearest points are computed as on a GPU."""
-    monkeypatch.setattr(Group, "on_cpu", False)
+    monkeypatch.setattr(IsolatedGroup, "on_cpu", False)
 
 
 @pytest.mark.parametrize(("size", "f1dot"), [(0.2, 1e-9), (0.0, 1e-9), (0.0, 0.0)])
@@ -260,13 +262,12 @@ def test_nearest_points_on_a_device_are_those_on_the_host(monkeypatch, size, f1d
     reftime = jfstat.Doppler(0, 0, [1.0], START).reftime.common
     n = 3000
     alpha, delta = 1 + size * rng.uniform(size=n), 0.3 + size * rng.uniform(size=n)
-    some = Templates(alpha, delta, rng.uniform(-f1dot, 0, (n, 1)))
-    host = Group(some).nearest(segment, reftime, 100.0, 0.2)
+    some = alpha, delta, rng.uniform(-f1dot, 0, (n, 1))
+    host = isolated(*some).nearest(segment, reftime, 100.0, 0.2)
     on_accelerator(monkeypatch)
-    device = Group(some).nearest(segment, reftime, 100.0, 0.2)
+    device = isolated(*some).nearest(segment, reftime, 100.0, 0.2)
     assert isinstance(device.shift, jax.Array) and isinstance(host.shift, np.ndarray)
-    for one, other in zip(host.templates, device.templates, strict=True):
-        np.testing.assert_array_equal(one, other)
+    jax.tree.map(np.testing.assert_array_equal, host.templates, device.templates)
     np.testing.assert_array_equal(host.index, device.index[:n])
     np.testing.assert_allclose(host.shift, device.shift[:, :n], rtol=1e-12, atol=1e-15)
     assert np.all(device.index[n:] == device.index[n - 1])
@@ -275,8 +276,8 @@ def test_nearest_points_on_a_device_are_those_on_the_host(monkeypatch, size, f1d
 def test_points_too_many_to_number_are_found_on_the_host():
     integers = np.random.default_rng(8).integers(-(2**31), 2**31 - 1, (3, 400)).astype(np.int32)
     for own in (integers, integers[:, :1], integers % 7):
-        points, index = coherent._distinct_on_device(jnp.asarray(own))
-        expected, places = coherent._distinct(own)
+        points, index = nearest._distinct_on_device(jnp.asarray(own))
+        expected, places = nearest._distinct(own)
         np.testing.assert_array_equal(points, expected)
         np.testing.assert_array_equal(index, places)
 
@@ -308,15 +309,14 @@ def test_many_templates_are_looked_up_in_pieces(monkeypatch):
     segment = jfstat.observation(["H1"], START, DAY, sqrt_sx=1e-23, reftime=START)
     reftime = jfstat.Doppler(0, 0, [1.0], START).reftime.common
     n = 300
-    some = Templates(rng.uniform(1.0, 1.2, n), rng.uniform(0.2, 0.4, n), rng.uniform(-1e-9, 0, (n, 1)))
-    whole = Group(some).nearest(segment, reftime, 100.0, 0.2)
-    monkeypatch.setattr(coherent, "PIECE", 64)
-    monkeypatch.setattr(coherent, "LEAST_PIECE", 64)
-    group = Group(some)
+    some = rng.uniform(1.0, 1.2, n), rng.uniform(0.2, 0.4, n), rng.uniform(-1e-9, 0, (n, 1))
+    whole = isolated(*some).nearest(segment, reftime, 100.0, 0.2)
+    monkeypatch.setattr(nearest, "PIECE", 64)
+    monkeypatch.setattr(nearest, "LEAST_PIECE", 64)
+    group = isolated(*some)
     assert [x.shape for x in group.pieces] == [(4, 64)] * 5
     divided = group.nearest(segment, reftime, 100.0, 0.2)
-    for one, other in zip((*whole.templates, *whole[1:]), (*divided.templates, *divided[1:]), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-18)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-18), whole, divided)
 
 
 def test_wide_banks_are_divided_where_the_sky_jumps(segments):
@@ -345,7 +345,7 @@ def test_points_that_the_plan_looked_up_are_used_once(segments, bank, monkeypatc
     looked_up = []
 
     def counted(data, group, *rest):
-        looked_up.append(len(group.n))
+        looked_up.append(len(group))
         return located(data, group, *rest)
 
     monkeypatch.setattr(interpolation, "located", counted)

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.coherent import WIDEST, Group
-from jfstat.banks.space import Templates
+from jfstat.banks.coherent import IsolatedGroup
+from jfstat.banks.nearest import Group
 from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
@@ -74,8 +74,8 @@ class RangeOfBank(NamedTuple):
 def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
     """Yield ranges of the bank, in order, whose segments' values fit into `room` bytes each.
 
-    A range is divided until its templates lie within `banks.coherent.WIDEST` of their middle, where neighbours are
-    furthest apart, and halved until its values fit. A single template is always accepted. The lookups of the first
+    A range is divided until one lattice of each segment serves it, see `banks.nearest.Group.gap`, and halved until its
+    values fit. A single template is always accepted. The lookups of the first
     ranges are kept in `Task.memo` for the sums, up to `LOOKUP_BYTES`.
     """
     n, n_segments = len(task.stack.alpha), task.data.n_segments or 1
@@ -85,8 +85,8 @@ def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
     while waiting:
         start, stop = waiting.pop()
         group = group_of(task.stack, start, stop, device_of(task.data))
-        if group.radius > WIDEST:
-            middle = start + _gap(group)
+        if group.gap is not None:
+            middle = start + group.gap
         else:
             found = _located(task, mismatch, group, np.inf if stop - start == 1 else room)
             if found is not None:
@@ -109,14 +109,6 @@ def _located(task: Task, mismatch: float, group: Group, room: float = np.inf) ->
         return FLOAT32 * rows * columns <= room
 
     return located(data, group, task.reftime, mismatch, fits)
-
-
-def _gap(group: Group) -> int:
-    """Return the number of the template, in the middle half of a group, that is furthest from its predecessor."""
-    m = len(group.n)
-    first, last = max(1, m // 4), max(1, 3 * m // 4)
-    steps = np.sum(np.diff(group.n[first - 1 : last + 1], axis=0) ** 2, axis=1)
-    return first + int(np.argmax(steps))
 
 
 def interpolation_division(
@@ -214,8 +206,8 @@ def largest_shift(
     while waiting:
         start, stop = waiting.pop()
         group = group_of(bank, start, stop)
-        if group.radius > WIDEST:
-            middle = start + _gap(group)
+        if group.gap is not None:
+            middle = start + group.gap
             waiting += [(start, middle), (middle, stop)]
             continue
         for i in range(segments.n_segments or 0):
@@ -226,8 +218,7 @@ def largest_shift(
 
 def group_of(bank: Doppler, start: int, stop: int, device: Device | None = None) -> Group:
     """Return templates `start` to `stop` of a stack with NumPy leaves."""
-    alpha, delta, fkdot = (np.asarray(x[start:stop]) for x in (bank.alpha, bank.delta, bank.fkdot))
-    return Group(Templates(alpha, delta, fkdot[:, 1:]), device)
+    return IsolatedGroup(jax.tree.map(lambda x: np.asarray(x[start:stop]), bank), device)
 
 
 class BankPart(NamedTuple):
@@ -264,7 +255,7 @@ def bank_part(task: Task, mismatch: float, start: int, stop: int) -> BankPart:
     values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)
     size = _coherent_batch(data, found.counts)
     for i, own in enumerate(found.templates):
-        values = _filled(values, data[i], _points(task, own), first[i], padding, size)
+        values = _filled(values, data[i], own, first[i], padding, size)
     return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, found.order, first[-1])
 
 
@@ -284,15 +275,6 @@ def _piece_length(change: float, most: int) -> int:
     while 2 * length <= longest:
         length *= 2
     return length
-
-
-def _points(task: Task, templates: Templates) -> Doppler:
-    """Return a segment's templates as a stack, NumPy leaves."""
-    stack = task.stack
-    n = len(templates.alpha)
-    fkdot = np.concatenate([np.full((n, 1), stack.fkdot[0, 0]), templates.spins], axis=1)
-    own = Doppler(templates.alpha, templates.delta, fkdot, task.reftime)
-    return jax.tree.map(np.asarray, own)
 
 
 def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, padding: int, size: int) -> jax.Array:

@@ -9,18 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.coherent import Group, Nearest
-from jfstat.banks.space import Templates
+from jfstat.banks.nearest import Group, Nearest
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import cores, in_order
 from jfstat.engines.coherentbands import BITS, HALF_PIECE, Lookup
 from jfstat.maths.arrays import module_for
-from jfstat.maths.zorder import z_order
-from jfstat.metrics.phasemetric import factor
+from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
-
-CELL = 0.5
-"""Width of the cells of `zorder.z_order`: a signal half a cell away loses less than a tenth of rho^2."""
 
 
 class Located(NamedTuple):
@@ -31,8 +26,8 @@ class Located(NamedTuple):
     lookup : Lookup
         Rows and shifts of all templates of the range: NumPy arrays, or arrays on an accelerator padded by repeating the
         last; rows are counted from the first segment's first template on.
-    templates : list of Templates
-        Templates of each segment's lattice.
+    templates : list of Doppler
+        Points of each segment's lattice, NumPy leaves.
     change : float
         Largest change of a shift from one bin of the band to the next, in bins.
     furthest : float
@@ -43,7 +38,7 @@ class Located(NamedTuple):
     """
 
     lookup: Lookup
-    templates: list[Templates]
+    templates: list[Doppler]
     change: float
     furthest: float
     order: np.ndarray
@@ -79,10 +74,10 @@ def located(
     fmin, fmax, dfreq = float(data.fmin), float(data.frequencies[-1]), float(data.dfreq)
     n_segments = data.n_segments or 0
     places = _places if group.on_cpu else _places_on_device
-    columns = _OnHost(len(group.n), n_segments) if group.on_cpu else _OnDevice()
-    _ = group.pieces, group.one_position  # once, not in each thread
+    _ = group.pieces  # once, not in each thread
+    columns = _OnHost(len(group), n_segments) if group.on_cpu else _OnDevice()
 
-    def of_segment(i: int) -> tuple[Templates, float, float]:
+    def of_segment(i: int) -> tuple[Doppler, float, float]:
         near: Nearest = group.nearest(data.observation.segment(i), reftime, fmax, mismatch)
         own, change, furthest = places(near.index, near.shift, fmin, fmax, dfreq)
         columns.put(i, own)
@@ -96,7 +91,9 @@ def located(
         largest_change, largest_shift = max(largest_change, change), max(largest_shift, furthest)
         if not fits(n_coherent, largest_shift):
             return None
-    return Located(columns.lookup, all_templates, largest_change, largest_shift, _order(data, group, reftime))
+    return Located(
+        columns.lookup, all_templates, largest_change, largest_shift, group.order(data.observation, reftime, fmax)
+    )
 
 
 class _OnHost:
@@ -131,23 +128,6 @@ class _OnDevice:
     @property
     def lookup(self) -> Lookup:
         return jax.tree.map(lambda *x: jnp.stack(x, axis=1), *(own for _, own in sorted(self._columns.items())))
-
-
-def _order(data: FstatData, group: Group, reftime: GPSTime) -> np.ndarray:
-    """Return the Z-order of the templates in coordinates in which the segments' metric is the identity."""
-    r = factor(data.observation, group.templates.spins.shape[1], reftime, float(data.frequencies[-1]))
-    # in 32 bits, so that other processors round it to the same numbers
-    order = np.asarray(_ordered(group.pieces, r[1:, 1:].astype(np.float32).astype(np.float64)))
-    return order[order < len(group.n)]
-
-
-@jax.jit
-def _ordered(pieces: list[jax.Array], r: jax.Array) -> jax.Array:
-    n, spins = jnp.split(jnp.concatenate(pieces, axis=1), [3])
-    parameters = jnp.concatenate([spins, n])
-    # sums of products, since XLA computes products of matrices in lower precision on some devices
-    points = [sum(x * own for x, own in zip(parameters, row, strict=True)) for row in r]
-    return z_order(jnp.stack(points), CELL)
 
 
 def _places(index: Any, shift: Any, fmin: float, fmax: float, dfreq: float) -> tuple[Lookup, Any, Any]:
