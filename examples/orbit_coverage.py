@@ -231,13 +231,13 @@ def measure(case: Case, mismatch: float, n: int, n_signals: int) -> dict[str, An
     x = space.coordinates(np.stack([np.asarray(at[name]) for name in space.chart.names], axis=-1))
     y = space.coordinates(u)
     box = _planned(space, space.low, space.high)
-    white = box.factor / box.scale
+    white = box.lattice.factor / box.lattice.scale
     k = min(PREFILTERED, len(x))
     _, index = KDTree(x @ white.T).query(y @ white.T, k=k)
     index = index.reshape(n, k)
     least = np.array([LEAST.get(name, -np.inf) for name in space.chart.names])
-    local = space.factors(space.coordinates(np.maximum(u, least)), box.scale)
-    offset = (x[index] - y[:, None]) / box.scale
+    local = space.factors(space.coordinates(np.maximum(u, least)), box.lattice.scale)
+    offset = (x[index] - y[:, None]) / box.lattice.scale
     distance = np.sum(np.einsum("nij,nkj->nki", local, offset) ** 2, axis=-1)
     near = np.argsort(distance, axis=1)[:, :NEAREST]
     index = np.take_along_axis(index, near, axis=1)

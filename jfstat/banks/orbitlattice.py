@@ -48,6 +48,58 @@ PIECE = 200_000
 
 
 @dataclass(frozen=True)
+class Lattice:
+    """A lattice in coordinates with a constant metric, with no dimension for directions in which its region is thin.
+
+    Attributes
+    ----------
+    middle, scale : (n,) float64
+        Middle and scale of the coordinates x; whitened coordinates are ``factor @ ((x - middle) / scale)``.
+    factor : (n, n) float64
+    wide, thin : (n, k), (n, n - k) float64
+        Orthonormal axes in whitened coordinates, with and without a lattice dimension.
+    offset : (n,) float64
+        Middle of the region along `wide`, then along `thin`.
+    radius : float
+        Radius of the balls about templates.
+    """
+
+    middle: np.ndarray
+    scale: np.ndarray
+    factor: np.ndarray
+    wide: np.ndarray
+    thin: np.ndarray
+    offset: np.ndarray
+    radius: float
+
+    @property
+    def n_wide(self) -> int:
+        """Number of dimensions of the lattice, k."""
+        return self.wide.shape[1]
+
+    @property
+    def unit(self) -> float:
+        """Unit of length of `nearest_points` per unit of distance."""
+        return covering_radius(self.n_wide) / self.radius if self.n_wide else 0.0
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """Matrix, (n, k), from offsets to `middle` to places among the lattice points; see `place`."""
+        return (self.factor / self.scale).T @ self.wide * self.unit
+
+    def place(self, x: np.ndarray) -> np.ndarray:
+        """Return the place of coordinates, (m, n), among the lattice points, (m, k), in units of `nearest_points`."""
+        return (x - self.middle) @ self.matrix - self.offset[: self.n_wide] * self.unit
+
+    def coordinates(self, integers: np.ndarray) -> np.ndarray:
+        """Return coordinates x, (m, n), of lattice points."""
+        k = self.n_wide
+        along = lattice_points(integers) / self.unit if k else np.zeros((len(integers), 0))
+        z = (along + self.offset[:k]) @ self.wide.T + self.thin @ self.offset[k:]
+        return self.middle + self.scale * np.linalg.solve(self.factor, z.T).T
+
+
+@dataclass(frozen=True)
 class Box:
     """A part of the ranges, and the lattice planned for it.
 
@@ -55,15 +107,7 @@ class Box:
     ----------
     space : OrbitSpace
     low, high : (d,) float64
-    middle, scale : (n,) float64
-        Middle and scale of the coordinates x; whitened coordinates are ``factor @ ((x - middle) / scale)``.
-    factor : (n, n) float64
-    wide, thin : (n, k), (n, n - k) float64
-        Orthonormal axes in whitened coordinates, with and without a lattice dimension.
-    offset : (n,) float64
-        Middle of the box along `wide`, then along `thin`.
-    radius : float
-        Radius of the balls about templates.
+    lattice : Lattice
     expected : float
         Number of templates.
     flat : float
@@ -73,37 +117,13 @@ class Box:
     space: OrbitSpace
     low: np.ndarray
     high: np.ndarray
-    middle: np.ndarray
-    scale: np.ndarray
-    factor: np.ndarray
-    wide: np.ndarray
-    thin: np.ndarray
-    offset: np.ndarray
-    radius: float
+    lattice: Lattice
     expected: float
     flat: float
 
-    def whitened(self, u: np.ndarray) -> np.ndarray:
-        """Return whitened coordinates, (k, n), of parameters, (k, d)."""
-        return (self.space.coordinates(u) - self.middle) / self.scale @ self.factor.T
-
     def place(self, u: np.ndarray) -> np.ndarray:
         """Return the place of parameters, (k, d), among the lattice points, in the units of `nearest_points`."""
-        k = self.wide.shape[1]
-        return (self.whitened(u) @ self.wide - self.offset[:k]) * self.unit
-
-    @property
-    def unit(self) -> float:
-        """Unit of length of `nearest_points` per unit of distance."""
-        k = self.wide.shape[1]
-        return covering_radius(k) / self.radius if k else 0.0
-
-    def coordinates(self, integers: np.ndarray) -> np.ndarray:
-        """Return coordinates x, (m, n), of lattice points."""
-        k = self.wide.shape[1]
-        along = lattice_points(integers) / self.unit if k else np.zeros((len(integers), 0))
-        z = (along + self.offset[:k]) @ self.wide.T + self.thin @ self.offset[k:]
-        return self.middle + self.scale * np.linalg.solve(self.factor, z.T).T
+        return self.lattice.place(self.space.coordinates(u))
 
 
 def orbit_templates(space: OrbitSpace, most: float) -> Elements:
@@ -148,7 +168,7 @@ def _divided(space: OrbitSpace) -> list[Box]:
 
 def _parts(box: Box) -> list[Box]:
     """Return the parts of a box that need the fewest templates; none if the box is best not divided."""
-    if box.expected < FEWEST or (box.flat < FLAT and box.wide.shape[1] <= len(box.low)):
+    if box.expected < FEWEST or (box.flat < FLAT and box.lattice.n_wide <= len(box.low)):
         return []
     names = box.space.chart.names
     bent = [i for i, name in enumerate(names) if name[1:] not in ("1dot", "2dot", "3dot")]
@@ -184,38 +204,60 @@ def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
     middle = 0.5 * (x.min(axis=0) + x.max(axis=0))
     scale = np.maximum(0.5 * (x.max(axis=0) - x.min(axis=0)), 1e-12 * np.abs(middle) + 1e-300)
     few = _spread(space, low, high)
-    local = _with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
-    factor = _largest(local)
+    local = with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
+    factor = largest_factor(local)
     # the relevant metric is half-way between a signal and a template, which may lie beyond the box
     half = _half_extents(space, factor, scale, 0.5 * (low + high), high - low)
     wider = _spread(space, *_allowed(space, low - half, high + half, low, high))
-    local = np.concatenate([local, _with_floor(space.factors(space.coordinates(wider), scale), space.mismatch)])
-    factor = _largest(local)
-
-    n = len(scale)
+    local = np.concatenate([local, with_floor(space.factors(space.coordinates(wider), scale), space.mismatch)])
+    factor = largest_factor(local)
     volumes = np.prod(np.abs(np.diagonal(local, axis1=1, axis2=2)), axis=1)
     flat = float(abs(np.linalg.det(factor)) / np.mean(volumes))
-    whitened = (x - middle) / scale @ factor.T
     edges = _edges(space, factor, scale, low, high)
+    lattice, expected = thinnest_lattice(middle, scale, factor, x, space.mismatch, edges)
+    return Box(space, low, high, lattice, expected, flat)
+
+
+def thinnest_lattice(
+    middle: np.ndarray,
+    scale: np.ndarray,
+    factor: np.ndarray,
+    x: np.ndarray,
+    mismatch: float,
+    edges: np.ndarray | None = None,
+) -> tuple[Lattice, float]:
+    """Return the lattice that covers a region with the fewest points, and their expected number.
+
+    Parameters
+    ----------
+    middle, scale, factor
+        See `Lattice`.
+    x : (m, n) float64
+        Coordinates of points that fill the region.
+    mismatch : float
+        Largest square of the distance of a point of the region from the nearest point of the lattice.
+    edges : (n, d) float64, optional
+        Edges of the region in whitened coordinates; by default of a box that just holds the points.
+    """
+    whitened = (x - middle) / scale @ factor.T
     best: tuple[float, np.ndarray, np.ndarray, float] | None = None
-    for axes, n_thin in _frames(factor, whitened, space.mismatch):
+    for axes, n_thin in _frames(factor, whitened, mismatch):
         thin, wide = axes[:, :n_thin], axes[:, n_thin:]
         along = whitened @ thin
         centre = 0.5 * (along.min(axis=0) + along.max(axis=0))
         cost = SAFETY * float(np.max(np.sum((along - centre) ** 2, axis=1))) if n_thin else 0.0
-        if cost >= 0.98 * space.mismatch:
+        if cost >= 0.98 * mismatch:
             continue
-        radius = float(np.sqrt(space.mismatch - cost))
-        expected = _expected(wide.T @ edges, radius)
+        radius = float(np.sqrt(mismatch - cost))
+        own = np.diag(np.ptp(whitened @ wide, axis=0)) if edges is None else wide.T @ edges
+        expected = _expected(own, radius)
         if best is None or expected < best[0]:
             best = expected, wide, thin, radius
     assert best is not None  # without thin directions the cost is zero
     expected, wide, thin, radius = best
     ends = whitened @ np.concatenate([wide, thin], axis=1)
-    offset = 0.5 * (ends.min(axis=0) + ends.max(axis=0))
-    if not n:
-        offset = np.empty(0)
-    return Box(space, low, high, middle, scale, factor, wide, thin, offset, radius, expected, flat)
+    offset = 0.5 * (ends.min(axis=0) + ends.max(axis=0)) if len(scale) else np.empty(0)
+    return Lattice(middle, scale, factor, wide, thin, offset, radius), expected
 
 
 def _filling(d: int, n: int) -> np.ndarray:
@@ -251,13 +293,14 @@ def _spread(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return points
 
 
-def _with_floor(factors: np.ndarray, mismatch: float) -> np.ndarray:
+def with_floor(factors: np.ndarray, mismatch: float) -> np.ndarray:
+    """Return factors of metrics, (k, n, n), to which the least metric in each coordinate was added; see `FLOOR`."""
     n = factors.shape[-1]
     floor = np.broadcast_to(np.sqrt(FLOOR * mismatch) * np.eye(n), factors.shape)
     return np.asarray(np.linalg.qr(np.concatenate([factors, floor], axis=1), mode="r"))
 
 
-def _largest(local: np.ndarray) -> np.ndarray:
+def largest_factor(local: np.ndarray) -> np.ndarray:
     """Return a factor whose metric is nowhere smaller than the metrics of the factors, (k, n, n)."""
     factor = local[len(local) // 2]
     for own in local:
@@ -361,9 +404,9 @@ def _points(box: Box) -> np.ndarray:
     """Return coordinates of the templates of a box, (m, n): the lattice points nearest to its points."""
     from scipy.spatial import KDTree  # takes 0.2 s to import
 
-    k, d = box.wide.shape[1], len(box.low)
+    k, d = box.lattice.n_wide, len(box.low)
     if k == 0:
-        return box.coordinates(np.zeros((1, 0), np.int64))
+        return box.lattice.coordinates(np.zeros((1, 0), np.int64))
     radius, width = covering_radius(k), box.high - box.low
     u = box.low + width * _filling(d, 64)
     # largest distance in the lattice's units that each parameter moves a point over the box
@@ -399,7 +442,7 @@ def _points(box: Box) -> np.ndarray:
         if len(added) == known:
             break
     kept = np.concatenate([kept, added])
-    return box.coordinates(kept)
+    return box.lattice.coordinates(kept)
 
 
 def _jobs(moves: np.ndarray, k: int, inside: float, fine: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -78,10 +78,10 @@ class Phases:
         """Compare the phases of an observation at some of its times."""
         n = observation.n_segments
         if n is None:
-            return cls(observation, *_sampled(*observation.phase_times(), MOST_TIMES))
+            return cls(observation, *sampled(*observation.phase_times(), MOST_TIMES))
         each = [observation.segment(i).phase_times() for i in range(n)]
         most = max(MOST_TIMES // n, LEAST_TIMES * len(observation.detectors))
-        drawn = [_sampled(*own, most) for own in each]
+        drawn = [sampled(*own, most) for own in each]
         k = max(time.shape[1] for time, _ in drawn)
         filled = [
             (np.pad(t, [(0, 0), (0, k - t.shape[1])], mode="edge"), np.pad(w, [(0, 0), (0, k - w.shape[1])]))
@@ -138,7 +138,7 @@ class Tracks:
         """Compare tracks in the middle of some of the SFTs."""
         seen = data.observation
         shape = seen.start.shape
-        rows, weight = _sampled(np.broadcast_to(np.arange(shape[1]), shape), np.asarray(seen.weight), MOST_TIMES)
+        rows, weight = sampled(np.broadcast_to(np.arange(shape[1]), shape), np.asarray(seen.weight), MOST_TIMES)
         detectors = np.arange(shape[0])[:, None]
         motion = Motion(*(jnp.asarray(np.asarray(x)[..., detectors, rows]) for x in data.motion))
         loss = NEAREST_BIN if data.layout.bins == 1 else JOINED_BINS
@@ -164,7 +164,7 @@ def _middle(observation: Observation) -> float:
     return float(np.mean(np.asarray(observation.epoch).astype(float) + np.asarray(observation.middle)))
 
 
-def _sampled(time: np.ndarray, weight: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def sampled(time: np.ndarray, weight: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return times, or numbers of SFTs, and their weights, (D, K); if there are more than `most`, a random sample that
     is evenly spread."""
     time, weight = np.asarray(time), np.asarray(weight)

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat.banks.orbitmetric import Comparison
+from jfstat.maths.arrays import module_for
 from jfstat.maths.vectors import angles, tangents, unit_vector
 from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
 from jfstat.signal.templates import Doppler, Orbit
@@ -156,6 +157,29 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
     return Elements(alpha, delta, jnp.stack([*spins, zero], -1)[..., :-1], asini, 2 * jnp.pi / rate, tp, ecc, argp)
 
 
+def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
+    """Return coordinates, (k, n), of the parameters that vary, (k,) each; inverse to `elements`.
+
+    The time of the orbit is ``phase``, the angle psi, or follows from ``tp``, ``period`` and ``argp``.
+    """
+    xp = module_for(*at.values())
+    n = len(next(iter(at.values()))) if at else 1  # without any, one template
+    own = {name: at.get(name, xp.full(n, place.orbit[name])) for name in ORBIT_FIELDS}
+    rate = 2 * np.pi / own["period"]
+    phase = at.get("phase", rate * (place.middle - own["tp"]) + own["argp"])
+    x = {name: at[name] for name in chart.names if name in chart.coordinates} | {"rate": rate, "phase": phase}
+    if "east" in chart.coordinates:
+        alpha, delta = angles(place.up)
+        position = unit_vector(at.get("alpha", alpha), at.get("delta", delta))
+        x["east"], x["north"] = (position @ axis for axis in place.axes)
+    x["A"], x["B"] = own["asini"] * xp.cos(phase), own["asini"] * xp.sin(phase)
+    if chart.short:
+        x["A"], x["B"] = x["A"] * rate**3, x["B"] * rate**2
+    second = 0.5 * own["asini"] * own["ecc"] * xp.exp(1j * (2 * phase - own["argp"]))
+    x["C"], x["D"] = second.real, second.imag
+    return xp.stack([x[name] for name in chart.coordinates], axis=-1)
+
+
 @dataclass(frozen=True)
 class OrbitSpace:
     """Ranges of the parameters of a bank with orbits, and the metric over them.
@@ -180,32 +204,19 @@ class OrbitSpace:
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
         """Return coordinates, (k, n), of parameters, (k, d), in the order of ``chart.names``."""
-        chart, place = self.chart, self.place
-        at = {name: u[:, i] for i, name in enumerate(chart.names)}
-        own = {name: at.get(name, np.full(len(u), place.orbit[name])) for name in ORBIT_FIELDS}
-        rate = 2 * np.pi / own["period"]
-        phase = at.get("phase", rate * (place.middle - own["tp"]) + own["argp"])
-        x = {name: at[name] for name in chart.names if name in chart.coordinates} | {"rate": rate, "phase": phase}
-        if "east" in chart.coordinates:
-            alpha, delta = angles(place.up)
-            x["east"], x["north"] = place.axes @ unit_vector(at.get("alpha", alpha), at.get("delta", delta)).T
-        x["A"], x["B"] = own["asini"] * np.cos(phase), own["asini"] * np.sin(phase)
-        if chart.short:
-            x["A"], x["B"] = x["A"] * rate**3, x["B"] * rate**2
-        second = 0.5 * own["asini"] * own["ecc"] * np.exp(1j * (2 * phase - own["argp"]))
-        x["C"], x["D"] = second.real, second.imag
-        return np.stack([x[name] for name in chart.coordinates], axis=-1)
+        at = {name: u[:, i] for i, name in enumerate(self.chart.names)}
+        return np.asarray(coordinates(self.chart, self.place, at)).reshape(len(u), -1)
 
     def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return upper triangular factors of the metric at coordinates x, (k, n), maximised over frequency: (k, n, n).
 
         The metric holds for the coordinates divided by `scale`, (n,).
         """
-        found = [np.empty((0, len(scale), len(scale)))]
+        found = [np.empty((0, 1 + len(scale), 1 + len(scale)))]
         for start in range(0, len(x), CHUNK):
             some = x[np.minimum(np.arange(start, start + CHUNK), len(x) - 1)]
-            found.append(np.asarray(_factors(self.comparison, self.place, some, scale, self.chart)))
-        return np.concatenate(found)[: len(x)]
+            found.append(np.asarray(factors(self.comparison, self.place, some, scale, self.chart)))
+        return np.concatenate(found)[: len(x), 1:, 1:]
 
     def templates(self, x: np.ndarray) -> Elements:
         """Return the templates at coordinates x, (k, n), as NumPy arrays."""
@@ -213,7 +224,9 @@ class OrbitSpace:
 
 
 @partial(jax.jit, static_argnames="chart")
-def _factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Array, chart: Chart) -> jax.Array:
+def factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Array, chart: Chart) -> jax.Array:
+    """Return upper triangular factors of the metric in frequency and coordinates divided by `scale`, (k, 1+n, 1+n)."""
+
     def one(x: jax.Array) -> jax.Array:
         def move(step: jax.Array) -> Doppler:
             e = elements(chart, place, x + scale * step[1:])
@@ -224,7 +237,7 @@ def _factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Arra
         slope = comparison.slopes(move, jnp.zeros(1 + len(scale)))
         slope = jnp.pad(slope, ((0, max(0, slope.shape[1] - slope.shape[0])), (0, 0)))  # of fewer times than parameters
         size = jnp.maximum(jnp.sqrt(jnp.sum(slope * slope, axis=0)), 1e-300)
-        return (jnp.linalg.qr(slope / size, mode="r") * size)[1:, 1:]
+        return jnp.linalg.qr(slope / size, mode="r") * size
 
     return jax.lax.map(one, x)
 

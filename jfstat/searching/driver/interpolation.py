@@ -11,6 +11,7 @@ import numpy as np
 
 from jfstat.banks.coherent import IsolatedGroup
 from jfstat.banks.nearest import Group
+from jfstat.banks.orbitgroup import OrbitGroup
 from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, data_bytes, device_of, free_bytes
@@ -218,7 +219,8 @@ def largest_shift(
 
 def group_of(bank: Doppler, start: int, stop: int, device: Device | None = None) -> Group:
     """Return templates `start` to `stop` of a stack with NumPy leaves."""
-    return IsolatedGroup(jax.tree.map(lambda x: np.asarray(x[start:stop]), bank), device)
+    own = jax.tree.map(lambda x: np.asarray(x[start:stop]), bank)
+    return IsolatedGroup(own, device) if bank.orbit is None else OrbitGroup(own, device)
 
 
 class BankPart(NamedTuple):

@@ -95,13 +95,13 @@ class Interpolated(Statistic):
         object.__setattr__(self, "mismatch", float(self.mismatch))
 
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
-        """Raise a ValueError for data without segments, or for templates with an orbit, a motion or a phase model."""
+        """Raise a ValueError for data without segments, or for templates with a proper motion or a phase model."""
         check_segments(data, keep, self.name)
         check_ranking(data, keep, details)
-        if not (stack.orbit is None and stack.motion is None and stack.model is None):
+        if not (stack.motion is None and stack.model is None):
             raise ValueError(
-                f"{self.name} is for isolated sources at rest: leave it out for templates with an orbit, a proper "
-                "motion or a phase model."
+                f"{self.name} is for sources at rest with Taylor series of the phase: leave it out for templates with "
+                "a proper motion or a phase model."
             )
 
     @public
