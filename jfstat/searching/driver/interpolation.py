@@ -27,6 +27,7 @@ from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.statistic import Task
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
+from jfstat.statistic.bins import counts, covered_bins
 
 CPU_BYTES = 1 << 30
 """Largest memory for the segments' values at a time on a CPU, bytes."""
@@ -295,8 +296,13 @@ def _filled(values: jax.Array, segment: FstatData, points: Doppler, first: int, 
 
 @jit_with(SAME_BITS)
 def _coherent(segment: FstatData, points: Doppler) -> jax.Array:
-    """Return 2F of a batch at the frequencies of the band, (B, n_frequencies) float32."""
-    return two_f_in_order(segment, points, False)
+    """Return 2F of a batch, (B, n_frequencies) float32; -inf at frequencies that leave the data along an orbit."""
+    values = two_f_in_order(segment, points, False)
+    if points.orbit is None:
+        return values
+    first, last = jax.vmap(covered_bins, (None, 0))(segment, points)
+    number = jnp.arange(values.shape[1], dtype=jnp.int32)
+    return jnp.where(counts(number, first[:, None], last[:, None]), values, -jnp.inf)
 
 
 @partial(jax.jit, donate_argnums=0)
