@@ -159,7 +159,7 @@ class OrbitGroup:
 
     def _lattice_in(self, chart: Chart, phases: Phases, place: Place, mismatch: float) -> tuple[Lattice, float]:
         """Return the lattice in some coordinates, and its expected number of points."""
-        x = coordinates(chart, place, {name: self.sample[name] for name in chart.names}).reshape(-1, _size(chart))
+        x = coordinates(chart, place, {name: self.sample[name] for name in chart.names})
         middle, scale = _middle_and_scale(x)
         local = _some_factors(phases, place, self._few(x), scale, chart)[:, 1:, 1:]
         return thinnest_lattice(middle, scale, largest_factor(with_floor(local, mismatch)), x, mismatch)
@@ -193,10 +193,6 @@ def _middle_and_scale(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _offset(lattice: Lattice) -> np.ndarray:
     return lattice.offset[: lattice.n_wide] * lattice.unit
-
-
-def _size(chart: Chart) -> int:
-    return len(chart.coordinates)
 
 
 def _some_factors(phases: Phases, place: Place, x: np.ndarray, scale: np.ndarray, chart: Chart) -> np.ndarray:

@@ -162,8 +162,10 @@ def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
 
     The time of the orbit is ``phase``, the angle psi, or follows from ``tp``, ``period`` and ``argp``.
     """
+    if not chart.coordinates:
+        return np.zeros((1, 0))  # all templates are one
     xp = module_for(*at.values())
-    n = len(next(iter(at.values()))) if at else 1  # without any, one template
+    n = len(next(iter(at.values())))
     own = {name: at.get(name, xp.full(n, place.orbit[name])) for name in ORBIT_FIELDS}
     rate = 2 * np.pi / own["period"]
     phase = at.get("phase", rate * (place.middle - own["tp"]) + own["argp"])
@@ -175,8 +177,8 @@ def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
     x["A"], x["B"] = own["asini"] * xp.cos(phase), own["asini"] * xp.sin(phase)
     if chart.short:
         x["A"], x["B"] = x["A"] * rate**3, x["B"] * rate**2
-    second = 0.5 * own["asini"] * own["ecc"] * xp.exp(1j * (2 * phase - own["argp"]))
-    x["C"], x["D"] = second.real, second.imag
+    size, angle = 0.5 * own["asini"] * own["ecc"], 2 * phase - own["argp"]
+    x["C"], x["D"] = size * xp.cos(angle), size * xp.sin(angle)
     return xp.stack([x[name] for name in chart.coordinates], axis=-1)
 
 
@@ -205,7 +207,7 @@ class OrbitSpace:
     def coordinates(self, u: np.ndarray) -> np.ndarray:
         """Return coordinates, (k, n), of parameters, (k, d), in the order of ``chart.names``."""
         at = {name: u[:, i] for i, name in enumerate(self.chart.names)}
-        return np.asarray(coordinates(self.chart, self.place, at)).reshape(len(u), -1)
+        return np.asarray(coordinates(self.chart, self.place, at))
 
     def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return upper triangular factors of the metric at coordinates x, (k, n), maximised over frequency: (k, n, n).

@@ -63,7 +63,9 @@ class Interpolated(Statistic):
     Each segment's 2F is computed at the points of a coarser lattice only, and read at the nearest of them and at the
     nearest frequency (Prix & Shaltev 2012, Phys. Rev. D 85, 084010; Wette 2015, Phys. Rev. D 92, 082003; LALSuite's
     Weave). On average the losses of both lattices add. Reading at the nearest frequency loses as much again as the
-    spacing of frequencies does in any search. Some bins at the edges of the band cannot be summed and do not count, so
+    spacing of frequencies does in any search. Templates may be in binaries, as in BinaryWeave (Mukherjee, Prix & Wette
+    2023, Phys. Rev. D 107, 062005): where segments resolve the period less than all of them together, many templates
+    share a segment's values. Some bins at the edges of the band cannot be summed and do not count, so
     prepare the band a little wider. Candidates are the loudest of these sums, in the column ``mean_twoF_interpolated``.
     Their ``mean_twoF`` is computed exactly at their own parameters, and the table is sorted by it. Other columns are as
     for `MeanTwoF`. Meta has ``coherent_mismatch`` and ``n_coherent``, the number of segments' 2F values that enter the
@@ -72,7 +74,8 @@ class Interpolated(Statistic):
     Parameters
     ----------
     mismatch : float
-        Largest mismatch between each template and the nearest template of a segment's own lattice, between 0 and 1.
+        Largest mismatch between each template and the nearest template of a segment's own lattice, between 0 and 1, by
+        the metric of the phase.
 
     Raises
     ------
