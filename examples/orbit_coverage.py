@@ -32,7 +32,7 @@ from scipy.spatial import KDTree  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.banks.orbitlattice import LEAST, _divided, _planned  # noqa: E402
+from jfstat.banks.orbitlattice import LEAST, _planned, divided  # noqa: E402
 from jfstat.banks.orbitmetric import Phases  # noqa: E402
 from jfstat.banks.orbitspace import OrbitSpace, orbit_space  # noqa: E402
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients  # noqa: E402
@@ -216,7 +216,7 @@ def measure(case: Case, mismatch: float, n: int, n_signals: int) -> dict[str, An
     }
     limits |= {name: case.limits[name] for name in ORBIT_FIELDS}
     space = orbit_space(Phases.of(observation), limits, s, gps_time(START, "reftime"), case.f, mismatch)
-    space = _divided(space)[0].space  # in the coordinates of the bank
+    space = divided(space)[0].space  # in the coordinates of the bank
     u = rng.uniform(space.low, space.high, (n, len(space.low)))
     edge = rng.integers(len(space.low), size=n // 4)  # a quarter lies on the edges
     u[np.arange(n // 4), edge] = np.where(rng.uniform(size=n // 4) < 0.5, space.low[edge], space.high[edge])

@@ -10,7 +10,7 @@ from jfstat.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from jfstat.banks.braking import Braking
-    from jfstat.banks.template_bank import template_bank
+    from jfstat.banks.template_bank import bank_size, template_bank
     from jfstat.candidates.details import Details
     from jfstat.candidates.lineflags import flag_lines
     from jfstat.candidates.lineveto import line_veto
@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from jfstat.searching.search import search
     from jfstat.searching.session.stop import SearchStopped
     from jfstat.searching.session.units import merge
+    from jfstat.searching.setups import search_setups
     from jfstat.searching.single import search_template
     from jfstat.searching.statistics.bestpath import BestPath
     from jfstat.searching.statistics.bsgltl import BSGLtL
@@ -230,6 +231,7 @@ __all__ = [
     "atom_sizes",
     "atoms",
     "bank_from_table",
+    "bank_size",
     "clean",
     "covers",
     "detection_probability",
@@ -301,6 +303,7 @@ __all__ = [
     "save",
     "search",
     "search_pulsars",
+    "search_setups",
     "search_template",
     "segment_observations",
     "semicoherent_amplitude",
@@ -427,6 +430,7 @@ _HOMES = {
     "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
     "bank_from_table": "jfstat.candidates.tables",
+    "bank_size": "jfstat.banks.template_bank",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "detection_probability": "jfstat.limits.analytic",
@@ -498,6 +502,7 @@ _HOMES = {
     "save": "jfstat.io.saved",
     "search": "jfstat.searching.search",
     "search_pulsars": "jfstat.searching.pulsars",
+    "search_setups": "jfstat.searching.setups",
     "search_template": "jfstat.searching.single",
     "segment_observations": "jfstat.data.segments",
     "semicoherent_amplitude": "jfstat.statistic.semicoherent",

@@ -490,6 +490,17 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 region=None, strict=False,
             ),
         ),
+        "bank_size": (
+            jfstat.bank_size,
+            dict(data=data, mismatch=0.5, freq=(100.0, 100.1), alpha=1.0, delta=0.3, f1dot=(-1e-9, 0)),
+        ),
+        "search_setups": (
+            jfstat.search_setups,
+            dict(
+                observations=segments, mismatch=[0.5], bank=dict(alpha=1.0, delta=0.3, freq=(100.0, 100.1)),
+                seconds=1e-9, population=None, false_alarm=0.01, progress=False,
+            ),
+        ),
         "template_bank by age": (
             jfstat.template_bank,
             dict(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jfstat.banks.orbitlattice import orbit_templates
+from jfstat.banks.orbitlattice import divided, templates_of
 from jfstat.banks.orbitmetric import Comparison
 from jfstat.banks.orbitspace import LARGEST_ECC, Elements, orbit_space
 from jfstat.banks.ranges import sky_box, sky_positions, within_ranges
@@ -50,58 +50,72 @@ class OrbitRanges(NamedTuple):
     orbit: Mapping[str, tuple[float, float]]
 
 
-def orbit_bank(
-    comparison: Comparison,
-    ranges: OrbitRanges,
-    reftime: GPSTime,
-    freq: float,
-    fmax: float,
-    mismatch: float,
-    strict: bool,
-) -> Doppler:
-    """Make a lattice over ranges of orbits, sky positions and spin-downs.
+class OrbitBank:
+    """Lattices over ranges of orbits, sky positions and spin-downs, planned but not laid.
 
     Parameters
     ----------
     comparison : Comparison
         `Phases` or `Tracks` of the data.
     ranges : OrbitRanges
-    freq : float
-        To write into the templates, Hz.
+    reftime, mismatch
+        As for `template_bank`.
     fmax : float
         Frequency at which the metric is taken, Hz.
-    reftime, mismatch, strict
-        As for `template_bank`.
 
     Raises
     ------
     ValueError
-        If ranges are too wide or too many, or the bank would have too many templates.
+        If ranges are too wide or too many.
     """
-    spins, orbit = ranges.spins, ranges.orbit
-    if orbit["ecc"][1] > MOST_ECC:
-        raise ValueError(
-            f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: give less eccentric orbits."
-        )
-    if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
-        raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
-    limits = {spin_name(k): (float(low), float(high)) for k, (low, high) in enumerate(spins, 1)} | dict(orbit)
-    found = []
-    for own in ranges.sky:
-        all_ranges = own | limits
-        wide = [name for name, (low, high) in all_ranges.items() if low < high]
-        if len(wide) > MOST_RANGES:
+
+    def __init__(self, comparison: Comparison, ranges: OrbitRanges, reftime: GPSTime, fmax: float, mismatch: float):
+        spins, orbit = ranges.spins, ranges.orbit
+        if orbit["ecc"][1] > MOST_ECC:
             raise ValueError(
-                f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix some."
+                f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: give less eccentric "
+                "orbits."
             )
-        space = orbit_space(comparison, all_ranges, len(spins), reftime, fmax, mismatch)
-        found.append(orbit_templates(space, MOST_TEMPLATES))
-    e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
-    if strict:
-        e = _inside(e, spins)
-    fkdot = np.concatenate([np.full((len(e.alpha), 1), freq), e.spins], axis=1)
-    stack = Orbit(e.asini, e.period, e.tp, np.minimum(e.ecc, LARGEST_ECC), e.argp)
-    return Doppler(alpha=e.alpha, delta=e.delta, fkdot=fkdot, reftime=reftime, orbit=stack)
+        if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
+            raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
+        limits = {spin_name(k): (float(low), float(high)) for k, (low, high) in enumerate(spins, 1)} | dict(orbit)
+        self.reftime, self.spins, self.lattices = reftime, spins, []
+        for own in ranges.sky:
+            all_ranges = own | limits
+            wide = [name for name, (low, high) in all_ranges.items() if low < high]
+            if len(wide) > MOST_RANGES:
+                raise ValueError(
+                    f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix "
+                    "some."
+                )
+            space = orbit_space(comparison, all_ranges, len(spins), reftime, fmax, mismatch)
+            self.lattices.append((space, divided(space)))
+
+    @property
+    def expected(self) -> float:
+        """Expected number of templates."""
+        return sum(sum(box.expected for box in boxes) if boxes else 1.0 for _, boxes in self.lattices)
+
+    def templates(self, freq: float, strict: bool) -> Doppler:
+        """Return the templates at a frequency, Hz; if `strict`, those whose spin-downs lie in their ranges.
+
+        Raises
+        ------
+        ValueError
+            If the bank would have too many templates.
+        """
+        if self.expected > MOST_TEMPLATES:
+            raise ValueError(
+                f"the bank would have about {self.expected:.3g} templates, more than {MOST_TEMPLATES:.3g}: narrow the "
+                "ranges or raise the mismatch."
+            )
+        found = [templates_of(space, boxes) for space, boxes in self.lattices]
+        e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
+        if strict:
+            e = _inside(e, self.spins)
+        fkdot = np.concatenate([np.full((len(e.alpha), 1), freq), e.spins], axis=1)
+        stack = Orbit(e.asini, e.period, e.tp, np.minimum(e.ecc, LARGEST_ECC), e.argp)
+        return Doppler(alpha=e.alpha, delta=e.delta, fkdot=fkdot, reftime=self.reftime, orbit=stack)
 
 
 def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> list[dict[str, tuple[float, float]]]:

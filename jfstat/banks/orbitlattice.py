@@ -126,29 +126,21 @@ class Box:
         return self.lattice.place(self.space.coordinates(u))
 
 
-def orbit_templates(space: OrbitSpace, most: float) -> Elements:
-    """Return the templates of a lattice over all ranges.
-
-    Raises
-    ------
-    ValueError
-        If there would be more than `most` templates.
-    """
-    if not space.chart.names:
+def templates_of(space: OrbitSpace, boxes: list[Box]) -> Elements:
+    """Return the templates of the lattices over all ranges, which are divided into boxes."""
+    if not boxes:
         return space.templates(space.coordinates(np.empty((1, 0))))
-    boxes = _divided(space)
-    expected = sum(box.expected for box in boxes)
-    if expected > most:
-        raise ValueError(
-            f"the bank would have about {expected:.3g} templates, more than {most:.3g}: narrow the ranges or raise the "
-            "mismatch."
-        )
     found = [box.space.templates(_points(box)) for box in boxes]
     return Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
 
 
-def _divided(space: OrbitSpace) -> list[Box]:
-    """Find the boxes that need the fewest templates by successive halving, in both kinds of coordinates."""
+def divided(space: OrbitSpace) -> list[Box]:
+    """Find the boxes that need the fewest templates by successive halving, in both kinds of coordinates.
+
+    Without ranges there is none, and one template.
+    """
+    if not space.chart.names:
+        return []
     kinds = [space]
     if space.chart.circle and "period" in space.chart.names:
         kinds.append(replace(space, chart=replace(space.chart, short=True)))

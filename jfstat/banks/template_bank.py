@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jfstat import kinds
 from jfstat.banks.braking import Braking, BrakingRegion
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
-from jfstat.banks.orbitbank import OrbitRanges, orbit_bank, sky_limits
+from jfstat.banks.orbitbank import OrbitBank, OrbitRanges, sky_limits
 from jfstat.banks.orbitmetric import Phases, Tracks
 from jfstat.banks.ranges import (
     asked_ranges,
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from jfstat.banks.ranges import RangeLike, RegionLike
     from jfstat.signal.times import TimeLike
     from jfstat.validation import FrequencyLike
+
+
+SPINS = tuple(spin_name(k) for k in (1, 2, 3))
+"""Names of the derivatives of the frequency that a bank may have."""
 
 
 @host(reftime=kinds.time, strict=kinds.flag)
@@ -167,6 +171,99 @@ def template_bank(
     >>> bank.alpha.shape
     (3,)
     """
+    asked = _Asked(alpha, delta, (f1dot, f2dot, f3dot), orbit, reftime, data, freq, mismatch, region)
+    plan = _planned(asked)
+    return with_fields(plan.templates(strict), varied=_asked_to_vary(asked), asked=plan.ranges)
+
+
+@host
+def bank_size(
+    data: Observation | FstatData | NormalisedSFTs,
+    mismatch: float,
+    freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None = None,
+    **ranges: Any,
+) -> float:
+    """Return the expected number of templates of a lattice by the metric, without laying it.
+
+    Unlike banks themselves, the number has no limit, so that it tells what a search would cost.
+
+    Parameters
+    ----------
+    data, mismatch, freq
+        As for `template_bank`.
+    **ranges
+        Ranges and values of parameters: ``alpha``, ``delta``, ``f1dot``, ``f2dot``, ``f3dot``, ``orbit``, ``region``
+        and ``reftime``, as for `template_bank`.
+
+    Returns
+    -------
+    float
+        For wide ranges the bank has as many templates to a few per cent. Where ranges are hardly wider than the
+        spacing of templates, the number is less certain.
+
+    Raises
+    ------
+    TypeError
+        If an argument is unknown or of another kind.
+    ValueError
+        As `template_bank`, except for banks that are too large.
+
+    Examples
+    --------
+    >>> seen = jfstat.observation(["H1", "L1"], start, 864000, sqrt_sx=4e-24)
+    >>> n = jfstat.bank_size(seen, 0.2, freq=100.0, region="all", f1dot=(-1e-9, 0.0))
+    >>> bool(1e6 < n < 2e6)
+    True
+    """
+    known = ("alpha", "delta", *SPINS, "orbit", "region", "reftime")
+    unknown = [name for name in ranges if name not in known]
+    if unknown:
+        raise TypeError(f"bank_size has no argument {unknown[0]!r}: there are {', '.join(known)}.")
+    spins = ranges.get("f1dot", 0.0), ranges.get("f2dot"), ranges.get("f3dot")
+    names = "alpha", "delta", "orbit", "reftime", "region"
+    alpha, delta, orbit, reftime, region = (ranges.get(name) for name in names)
+    asked = _Asked(
+        alpha, delta, spins, orbit, reftime, data, freq, probability(mismatch, "mismatch", "try 0.1"), region
+    )
+    return _planned(asked).expected
+
+
+class _Asked(NamedTuple):
+    """Arguments of `template_bank`; `spins` are f1dot, f2dot and f3dot."""
+
+    alpha: RangeLike | SkyCoord | None
+    delta: RangeLike | None
+    spins: tuple[RangeLike | Braking | None, ...]
+    orbit: Orbit | Mapping[str, RangeLike] | None
+    reftime: TimeLike | None
+    data: Observation | FstatData | NormalisedSFTs | None
+    freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None
+    mismatch: float | None
+    region: RegionLike | None
+
+
+class _Plan(NamedTuple):
+    """A bank that can be made.
+
+    Attributes
+    ----------
+    expected : float
+        Expected number of templates.
+    templates : callable
+        Function that makes the templates, given whether to leave out those with spin-downs beyond their ranges.
+    ranges : tuple
+        Ranges asked for; see `asked_ranges`.
+    """
+
+    expected: float
+    templates: Callable[[bool], Doppler]
+    ranges: Any
+
+
+def _planned(asked: _Asked) -> _Plan:
+    """Return the plan of a bank, after all checks."""
+    alpha, delta, _, orbit, reftime, data, freq, mismatch, region = asked
+    given: list[Any] = list(asked.spins)
     tracks = data if isinstance(data, NormalisedSFTs) else None
     observation = data.observation if isinstance(data, NormalisedSFTs) else _observation(data)
     if observation is not None and reftime is None:
@@ -175,7 +272,7 @@ def template_bank(
     if tracks is not None:
         if not tracks.layout.n_frequencies:
             raise ValueError("data have no band, since the SFTs hold too few bins: give SFTs of a wider band.")
-        if mismatch is None and any(isinstance(x, tuple) and len(x) == 2 for x in (f1dot, f2dot, f3dot)):
+        if mismatch is None and any(isinstance(x, tuple) and len(x) == 2 for x in given):
             raise ValueError(
                 "f1dot, ... have no natural steps for NormalisedSFTs: give (low, high, step), or a mismatch."
             )
@@ -183,52 +280,59 @@ def template_bank(
             limited = fixed_limits(orbit)
     stack = None if limited is not None else orbits(orbit)
     f, band = _band(freq, data)
-    braking, spins = None, [f1dot, f2dot, f3dot]
-    varied = _asked_to_vary(alpha, delta, spins, orbit, region)
-    if isinstance(f1dot, Braking):
+    braking = None
+    if isinstance(given[0], Braking):
         if tracks is not None:
             raise ValueError("f1dot cannot be a Braking for NormalisedSFTs: give ranges of f1dot and f2dot.")
         if band is None:
             raise ValueError("freq must be given with an age, not None: f1dot grows with the frequency.")
-        braking = BrakingRegion.of(f1dot, *band)
-        spins = _spins_by_age(braking, f2dot, f3dot, observation, mismatch)
-    spins = spins[: max((k for k, value in enumerate(spins, 1) if value is not None), default=1)]
+        braking = BrakingRegion.of(given[0], *band)
+        given = _spins_by_age(braking, given[1], given[2], observation, mismatch)
+    spins = given[: max((k for k, value in enumerate(given, 1) if value is not None), default=1)]
+    fixed_sky = region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple)
     if mismatch is None and region is None:
         positions = sky_positions(alpha, delta)
         if braking is None:
-            templates = _product(positions, spins, None if tracks else observation)
+            own = _product(positions, spins, None if tracks else observation)
         else:
-            templates = _by_age(positions, braking, spins[2:], observation)
+            own = _by_age(positions, braking, spins[2:], observation)
+        ranges = asked_ranges(alpha, delta, spins, orbit)
+        return _Plan(len(own.alpha), lambda _: _stacked(own, stack, f, reftime), ranges)
+    limits = np.array([spin_limits(value, k) for k, value in enumerate(spins, 1)])
+    space = _parameter_space(limits, reftime, observation, mismatch, band)
+    if limited is not None:
+        assert observation is not None and band is not None and reftime is not None  # for the space
+        if region is not None:
+            raise ValueError(
+                "region cannot go with ranges of orbits, or with NormalisedSFTs: give alpha and delta, as values or "
+                "ranges."
+            )
+        wide = OrbitRanges(sky_limits(alpha, delta), limits, limited)
+        comparison = Phases.of(observation) if tracks is None else Tracks.of(tracks)
+        reference = gps_time(reftime, "reftime")  # the data's, if none is given
+        bank = OrbitBank(comparison, wide, reference, band[1], space.mismatch)
+
+        def of_orbits(strict: bool) -> Doppler:
+            found = bank.templates(f, strict)
+            return with_fields(found, orbit=None) if orbit is None else found
+
+        return _Plan(bank.expected, of_orbits, asked_ranges(alpha, delta, spins, orbit))
+    if fixed_sky:
+        tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta)))
     else:
-        limits = np.array([spin_limits(value, k) for k, value in enumerate(spins, 1)])
-        space = _parameter_space(limits, reftime, observation, mismatch, band)
-        if limited is not None:
-            assert observation is not None and band is not None and reftime is not None  # for the space
-            if region is not None:
-                raise ValueError(
-                    "region cannot go with ranges of orbits, or with NormalisedSFTs: give alpha and delta, as values "
-                    "or ranges."
-                )
-            ranges = OrbitRanges(sky_limits(alpha, delta), limits, limited)
-            comparison = Phases.of(observation) if tracks is None else Tracks.of(tracks)
-            reference = gps_time(reftime, "reftime")  # the data's, if none is given
-            own = orbit_bank(comparison, ranges, reference, f, band[1], space.mismatch, strict)
-            if orbit is None:
-                own = with_fields(own, orbit=None)
-            asked = asked_ranges(alpha, delta, spins, orbit)
-            return with_fields(own, varied=varied, asked=asked)
-        if region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple):
-            tilings = cover_positions(space, unit_vector(*sky_positions(alpha, delta)))
-        else:
-            tilings = cover_region(space, _region(alpha, delta, region))
+        tilings = cover_region(space, _region(alpha, delta, region))
+
+    def of_tilings(strict: bool) -> Doppler:
         templates = all_templates(tilings, space.mismatch)
         if braking is not None:
-            fixed_sky = region is None and not isinstance(alpha, tuple) and not isinstance(delta, tuple)
             templates = _near(templates, braking, space, fixed_sky, strict)
         elif strict:
             templates = _inside(templates, limits)
-    asked = asked_ranges(alpha, delta, spins, orbit)
-    return with_fields(_stacked(templates, stack, f, reftime), varied=varied, asked=asked)
+        return _stacked(templates, stack, f, reftime)
+
+    n_orbits = 1 if stack is None else np.size(stack.period)
+    expected = n_orbits * sum(tiling.expected for tiling in tilings)
+    return _Plan(expected, of_tilings, asked_ranges(alpha, delta, spins, orbit))
 
 
 def _observation(data: Observation | FstatData | None) -> Observation | None:
@@ -236,20 +340,14 @@ def _observation(data: Observation | FstatData | None) -> Observation | None:
     return None if data is None else observation_of(data, segments=True)
 
 
-def _asked_to_vary(
-    alpha: RangeLike | SkyCoord | None,
-    delta: RangeLike | None,
-    spins: Sequence[RangeLike | Braking | None],
-    orbit: Orbit | Mapping[str, RangeLike] | None,
-    region: RegionLike | None,
-) -> tuple[str, ...]:
-    """Return the names of the parameters with ranges; see `template_bank` for the arguments."""
-    given: dict[str, Any] = {"alpha": alpha, "delta": delta}
-    given |= {spin_name(k): value for k, value in enumerate(spins, 1)}
-    given |= orbit if isinstance(orbit, Mapping) else {}
+def _asked_to_vary(asked: _Asked) -> tuple[str, ...]:
+    """Return the names of the parameters with ranges."""
+    given: dict[str, Any] = {"alpha": asked.alpha, "delta": asked.delta}
+    given |= dict(zip(SPINS, asked.spins, strict=True))
+    given |= asked.orbit if isinstance(asked.orbit, Mapping) else {}
     names = {name for name, value in given.items() if is_range(value)}
-    names |= set() if region is None else set(SKY)
-    names |= {spin_name(1), spin_name(2)} if isinstance(spins[0], Braking) else set()
+    names |= set() if asked.region is None else set(SKY)
+    names |= {spin_name(1), spin_name(2)} if isinstance(asked.spins[0], Braking) else set()
     return tuple(name for name in given if name in names)
 
 

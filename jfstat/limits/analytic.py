@@ -88,7 +88,7 @@ def detection_probability(
     """
     strains = checked_strains(h0)
     least = checked_threshold(threshold)
-    n_segments, power = _unit_power(data, population, mismatch, samples, seed)
+    n_segments, power = unit_power(data, population, mismatch, samples, seed)
     values = [_passing(n_segments * least, 4 * n_segments, x, power) for x in np.atleast_1d(strains)]
     return np.asarray(values).reshape(strains.shape)[()]
 
@@ -137,12 +137,27 @@ def sensitivity(
     >>> bool(abs(jfstat.detection_probability(seen, h0, threshold=50.0) - 0.95) < 1e-6)
     True
     """
-    from scipy.optimize import brentq
-
     least = checked_threshold(threshold)
     wanted = probability(confidence, "confidence", "give one such as 0.95")
-    n_segments, power = _unit_power(data, population, mismatch, samples, seed)
-    middle = float(np.median(power))
+    n_segments, power = unit_power(data, population, mismatch, samples, seed)
+    return strain_exceeding(least, n_segments, power, wanted)
+
+
+def strain_exceeding(threshold: float, n_segments: int, power: np.ndarray, wanted: float) -> float:
+    """Return the h0 at which draws exceed a threshold with a wanted probability; see `sensitivity`.
+
+    Parameters
+    ----------
+    threshold : float
+        Value of 2F, or of its mean over segments.
+    n_segments : int
+    power : (n,) float64
+        From `unit_power`.
+    wanted : float
+    """
+    from scipy.optimize import brentq
+
+    least, middle = threshold, float(np.median(power))
     if not middle > 0:
         raise ValueError("most signals of the population leave no trace in the data: check its positions.")
 
@@ -223,7 +238,7 @@ def checked_mismatch(mismatch: object, n: int, seed: int) -> np.ndarray:
     return np.random.default_rng([whole(seed, "seed"), 1]).choice(given, n)
 
 
-def _unit_power(
+def unit_power(
     data: Observation | FstatData, population: Population | None, mismatch: ArrayLike, samples: int, seed: int
 ) -> tuple[int, np.ndarray]:
     """Return the number of segments, and rho^2 of draws at h0 = 1 after the mismatch, summed over segments, (n,)."""

@@ -1,0 +1,201 @@
+"""Compare set-ups of a search over segments by cost and depth, before any of them is run: `search_setups`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat import kinds
+from jfstat.banks.template_bank import bank_size
+from jfstat.data.checks import observation_of
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
+from jfstat.limits.analytic import sensitivity_depth, strain_exceeding, unit_power
+from jfstat.limits.population import Population
+from jfstat.public import host
+from jfstat.searching.session.progress import progress_bar
+from jfstat.validation import positive_number, probability, shown, signal_frequency
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+MEAN_MISMATCH = 0.5
+"""Mean of the mismatch as a fraction of the largest, for lattices A_n* of two to four dimensions."""
+NEAREST_FREQUENCY = 0.065
+"""Mean loss of rho^2 from frequencies 1/(2T) apart."""
+CONFIDENCE = 0.95
+"""Detection probability of signals as strong as `h0`."""
+SAMPLES = 4000
+"""Number of draws from the population."""
+
+
+@host(population=kinds.instance(Population, or_none=True), progress=kinds.flag)
+def search_setups(
+    observations: Observation | FstatData | Sequence[Observation | FstatData],
+    mismatch: Sequence[float | tuple[float, float]],
+    bank: Mapping[str, Any],
+    seconds: float | tuple[float, float],
+    population: Population | None = None,
+    false_alarm: float = 0.01,
+    progress: bool = True,
+) -> QTable:
+    """Return what searches over segments would cost, and how weak a signal each would find, the most sensitive first.
+
+    Of all set-ups, numbers of segments and mismatches, that fit into a budget, the first of the table is the one to
+    take. No lattice is laid and no strain used. Cost and sensitivity follow from the numbers of templates and the
+    distribution of the mean of 2F over segments, as in Prix & Shaltev 2012 (Phys. Rev. D 85, 084010) and Leaci & Prix
+    2015 (Phys. Rev. D 91, 102003), but with the metric of the data's own times and for any ranges that
+    `template_bank` knows.
+
+    Parameters
+    ----------
+    observations : Observation or FstatData, or a sequence of them
+        The same data cut into segments in different ways, see `segment_observations`. Noise floors must be known.
+    mismatch : sequence of float or (float, float)
+        Mismatches of the bank; a pair is the mismatch of the bank and of the segments' own lattices, for
+        `Interpolated`.
+    bank : mapping
+        Arguments of `bank_size`: ``freq``, the band (low, high) in Hz, and ranges and values of parameters.
+    seconds : float or (float, float)
+        Time that the device takes for 2F of one template in one segment at one frequency, all detectors together; and,
+        for `Interpolated`, for adding one such value to a sum, s. ``plan.seconds() / (plan.n_values * n_segments)`` of
+        plans of searches of a small band measures them, see the guide.
+    population : Population, optional
+        Distribution of the signals, as for `sensitivity`.
+    false_alarm : float
+        Probability that noise alone exceeds the threshold anywhere in the search, if all values were independent. Those
+        of neighbouring templates are not, so that the threshold is a little too high.
+    progress : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    QTable
+        A row for each set-up, by falling depth: ``segment_length``, s; ``n_segments``; ``mismatch`` and
+        ``coherent_mismatch`` (0 without interpolation); ``n_templates``; ``n_coherent``, the expected number of
+        templates of all segments' own lattices, at most one for each template and segment; ``n_twoF``, the number of
+        means of 2F; ``seconds``; ``threshold``, of the mean of 2F; ``h0``, the strain of which 95 % of signals exceed
+        it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). From `h0` half the largest mismatches are subtracted, their mean, and
+        the mean loss from frequencies 1/(2T) apart.
+
+    Raises
+    ------
+    TypeError
+        If an argument is unknown or of another kind.
+    ValueError
+        If an argument is out of range, an observation has no segments or no noise floor, or `mismatch` has pairs and
+        `seconds` has not.
+
+    Examples
+    --------
+    >>> seen = jfstat.segment_observations(sfts, 43200.0, sqrt_sx=4e-24)
+    >>> bank = dict(alpha=2.0, delta=0.5, f1dot=(-1e-9, 0.0), freq=(100.0, 100.1))
+    >>> setups = jfstat.search_setups(seen, [0.1, 0.3], bank, seconds=1e-9, progress=False)
+    >>> len(setups), setups["depth"][0] > setups["depth"][1]
+    (2, True)
+    """
+    from astropy import units as u
+    from astropy.table import QTable
+
+    given = [observations] if isinstance(observations, (Observation, FstatData)) else list(observations)
+    seen = [_with_segments(data) for data in given]
+    pairs = [_mismatches(x) for x in mismatch]
+    if not seen or not pairs:
+        raise ValueError("observations and mismatch must each have at least one entry: there is no set-up to compare.")
+    each, adding = _costs(seconds)
+    if adding is None and any(coherent for _, coherent in pairs):
+        raise ValueError("seconds must be a pair where mismatch has pairs: give the time of adding a value, too.")
+    low, high = _band(bank)
+    alarm = probability(false_alarm, "false_alarm", "try 0.01")
+    rows = []
+    with progress_bar(len(seen) * len(pairs), progress, "set-ups", "set-ups") as advance:
+        for observation in seen:
+            n_segments, length = int(observation.n_segments or 0), float(np.max(np.asarray(observation.tspan)))
+            n_frequencies = int((high - low) * 2 * length) + 1
+            _, power = unit_power(observation, population, 0.0, SAMPLES, 0)
+            sizes: dict[float, float] = {}
+            for own, coherent in pairs:
+                if own not in sizes:
+                    sizes[own] = bank_size(observation, own, **bank)
+                n_templates = sizes[own]
+                most = n_templates * n_segments
+                n_coherent = most
+                if coherent:
+                    n_coherent = min(most, n_segments * _coherent_size(observation, coherent, bank))
+                cost = each * n_coherent * n_frequencies
+                cost += adding * most * n_frequencies if coherent and adding is not None else 0.0
+                lost = MEAN_MISMATCH * (own + coherent) + NEAREST_FREQUENCY * (2 if coherent else 1)
+                threshold = _threshold(alarm, n_templates * n_frequencies, n_segments)
+                h0 = strain_exceeding(threshold, n_segments, power * max(1e-3, 1 - lost), CONFIDENCE)
+                depth = float(sensitivity_depth(observation, h0))
+                counts = n_templates, n_coherent, n_templates * n_frequencies
+                rows.append((length, n_segments, own, coherent, *counts, cost, threshold, h0, depth))
+                advance(1, "")
+    names = "segment_length", "n_segments", "mismatch", "coherent_mismatch", "n_templates", "n_coherent", "n_twoF"
+    rows.sort(key=lambda row: -row[-1])
+    table = QTable(rows=rows, names=[*names, "seconds", "threshold", "h0", "depth"])
+    table["segment_length"] <<= u.s
+    table["seconds"] <<= u.s
+    table["depth"] <<= u.Hz**-0.5
+    table.meta = {"false_alarm": alarm, "confidence": CONFIDENCE, "band": [low, high]}
+    return table
+
+
+def _with_segments(data: object) -> Observation:
+    """Return the observation of data with segments."""
+    if not isinstance(data, (Observation, FstatData)):
+        raise TypeError(f"observations must be Observations with segments, not {shown(data)}.")
+    observation = observation_of(data, segments=True)
+    if observation.n_segments is None:
+        raise ValueError("observations must have segments: make them with jfstat.segment_observations.")
+    return observation
+
+
+def _mismatches(x: object) -> tuple[float, float]:
+    """Return the mismatch of a bank and of segments' lattices, the latter 0 without interpolation."""
+    hint = "try 0.1, or (0.1, 0.1) with interpolation"
+    if isinstance(x, (tuple, list)):
+        if len(x) != 2:
+            raise ValueError(f"mismatch must hold numbers or pairs, not {shown(x)}: {hint}.")
+        return probability(x[0], "mismatch", hint), probability(x[1], "mismatch", hint)
+    return probability(x, "mismatch", hint), 0.0
+
+
+def _costs(seconds: object) -> tuple[float, float | None]:
+    """Return the time of a value of 2F and of adding one to a sum, s; None if the latter is not known."""
+    what = "a time in s"
+    if not isinstance(seconds, (tuple, list)):
+        return positive_number(seconds, "seconds", what), None
+    if len(seconds) != 2:
+        raise ValueError(f"seconds must be a time or a pair of times, not {shown(seconds)}.")
+    return positive_number(seconds[0], "seconds", what), positive_number(seconds[1], "seconds", what)
+
+
+def _band(bank: object) -> tuple[float, float]:
+    """Return the band to be searched, Hz."""
+    if not isinstance(bank, Mapping):
+        raise TypeError(f"bank must be a mapping of arguments of jfstat.bank_size, not {shown(bank)}.")
+    freq = bank.get("freq")
+    if not (isinstance(freq, (tuple, list)) and len(freq) == 2):
+        raise ValueError(f"bank must hold freq, the band (low, high) in Hz, not {shown(freq)}.")
+    low, high = (signal_frequency(x, "freq") for x in freq)
+    if low > high:
+        raise ValueError(f"freq=({low}, {high}) must be ordered: give the lowest frequency first.")
+    return low, high
+
+
+def _coherent_size(observation: Observation, mismatch: float, bank: Mapping[str, Any]) -> float:
+    """Return the number of templates of the own lattice of the segment in the middle."""
+    reftime = bank.get("reftime")
+    own = {**bank, "reftime": observation.reftime.common if reftime is None else reftime}
+    return bank_size(observation.segment((observation.n_segments or 1) // 2), mismatch, **own)
+
+
+def _threshold(false_alarm: float, n: float, n_segments: int) -> float:
+    """Return the mean of 2F over segments that the largest of n independent values exceeds with a probability."""
+    from scipy.stats import chi2
+
+    single = -np.expm1(np.log1p(-false_alarm) / n)
+    return float(chi2.isf(single, 4 * n_segments) / n_segments)
