@@ -27,6 +27,7 @@ from jfstat.maths.zorder import z_order
 from jfstat.signal.parameters import ORBIT_FIELDS, spin_name
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import with_fields
 
 WIDEST = 0.5
 """Largest radius of a group on the sky, rad, so that it fits on one flat map."""
@@ -53,9 +54,9 @@ class OrbitGroup:
 
     def __init__(self, stack: Doppler, device: Device | None = None):
         assert stack.orbit is not None
-        self.stack, self.device = stack, device
+        self.stack, self.orbit, self.device = stack, stack.orbit, device
         spins = {spin_name(k): stack.fkdot[:, k] for k in range(1, stack.fkdot.shape[1])}
-        orbit = {name: getattr(stack.orbit, name) for name in ORBIT_FIELDS}
+        orbit = {name: getattr(self.orbit, name) for name in ORBIT_FIELDS}
         given = {"alpha": stack.alpha, "delta": stack.delta} | spins | orbit
         self.columns = {name: np.asarray(x, np.float64) for name, x in given.items()}
 
@@ -115,7 +116,7 @@ class OrbitGroup:
         """Return the points of a segment's lattice that are nearest to the templates; see `nearest.Group`."""
         phases = _phases(segment)
         place = self.place(phases.middle, reftime, fmax)
-        chart, lattice = self._lattice(phases, place, mismatch)
+        chart, lattice = self._lattice(phases, place, mismatch, float(segment.tspan))
         spins = any(spin_name(k) in self.varied for k in range(1, self.n_spins + 1))
         names = tuple(self.columns)
         found = [
@@ -126,13 +127,15 @@ class OrbitGroup:
             for x in self.pieces
         ]
         points, index, moved = distinct_points(found, len(self), self.on_cpu)
-        own = self._elements(chart, place, lattice.coordinates(points))
+        own = self._elements_at(chart, place, lattice.coordinates(points))
         columns = np.concatenate([own.alpha[None], own.delta[None], own.spins.T, np.stack(own[3:])])
         each = [np.asarray(_frequencies(x, phases, place, names, spins)) for x in pieces_of(columns, self.device)]
         of_points = np.concatenate(each, axis=1)[:, : len(points)]
         fkdot = np.column_stack([np.full(len(points), np.asarray(self.stack.fkdot)[0, 0]), own.spins])
-        stack = Doppler(own.alpha, own.delta, fkdot, reftime, Orbit(*own[3:]))
-        return Nearest(jax.tree.map(np.asarray, stack), index, differences(moved, of_points, index))
+        orbit = with_fields(self.orbit, **dict(zip(ORBIT_FIELDS, own[3:], strict=True)))
+        each_reftime = jax.tree.map(lambda x: np.full(len(points), x), reftime)
+        fields = dict(alpha=own.alpha, delta=own.delta, fkdot=fkdot, reftime=each_reftime, orbit=orbit)
+        return Nearest(with_fields(self.stack, **fields), index, differences(moved, of_points, index))
 
     def order(self, observation: Observation, reftime: GPSTime, fmax: float) -> np.ndarray:
         """Return the Z-order of the templates in coordinates in which the segments' mean metric is the identity."""
@@ -148,10 +151,10 @@ class OrbitGroup:
         # in 32 bits, so that other processors round it to the same numbers
         return np.asarray(z_order(jnp.asarray(whitened.T.astype(np.float32), jnp.float64), CELL))
 
-    def _lattice(self, phases: Phases, place: Place, mismatch: float) -> tuple[Chart, Lattice]:
-        """Return the lattice of a segment with the fewest points for the group, and its coordinates."""
+    def _lattice(self, phases: Phases, place: Place, mismatch: float, tspan: float) -> tuple[Chart, Lattice]:
+        """Return the lattice of a segment, which lasts `tspan`, s, with the fewest points, and its coordinates."""
         charts = [Chart(self.varied, self.n_spins)]
-        if charts[0].circle and "period" in self.varied:
+        if charts[0].circle and "period" in self.varied and tspan < place.orbit["period"]:
             charts.append(Chart(self.varied, self.n_spins, short=True))
         found = [self._lattice_in(chart, phases, place, mismatch) for chart in charts]
         best = int(np.argmin([expected for _, expected in found]))
@@ -170,11 +173,10 @@ class OrbitGroup:
         others = np.linspace(0, len(x) - 1, CHUNK - len(ends)).astype(int)
         return x[np.concatenate([ends, others])]
 
-    def _elements(self, chart: Chart, place: Place, x: np.ndarray) -> Elements:
+    def _elements_at(self, chart: Chart, place: Place, x: np.ndarray) -> Elements:
         """Return the parameters at coordinates, (k, n), as NumPy arrays."""
-        padded = pieces_of(x.T, self.device)
-        each = [_elements(y.T, place, chart) for y in padded]
-        return Elements(*(np.concatenate([np.asarray(y) for y in own])[: len(x)] for own in zip(*each, strict=True)))
+        each = jax.device_get([_elements(y.T, place, chart) for y in pieces_of(x.T, self.device)])
+        return Elements(*(np.concatenate(own)[: len(x)] for own in zip(*each, strict=True)))
 
 
 def _phases(segment: Observation) -> Phases:

@@ -19,7 +19,7 @@ from jfstat.data.observation import Observation
 from jfstat.data.workers import in_order, workers_for
 from jfstat.engines.coherentbands import GROUP, LEAST_PIECE, PAIR_BYTES, CoherentBands, Lookup
 from jfstat.engines.shared import LEAST_TEMPLATES, MOST_BYTES, STEP, most_templates, room_for_sums
-from jfstat.engines.xla import two_f_in_order
+from jfstat.engines.xla import Xla, two_f_in_order
 from jfstat.maths.ladder import padded_size
 from jfstat.searching.division import Division
 from jfstat.searching.driver.banddivision import default_batch_size
@@ -54,9 +54,11 @@ sharing."""
 LARGE_BATCH = 4096
 COHERENT_BATCH = {"cpu": 4}
 """Number of segments' templates computed by one call, by platform; other platforms take one of `DEVICE_BATCHES`."""
-DEVICE_BATCHES = 32, 128
+DEVICE_BATCHES = 32, 128, 512
+COHERENT_BYTES = 1 << 32
+"""Largest memory, bytes, of a batch of segments' templates on such platforms; the smallest batch may take more."""
 FEWER = 0.8
-"""Largest ratio of computed templates, padding included, at which the smaller of `DEVICE_BATCHES` is taken."""
+"""Least ratio of templates to computed ones, padding included, relative to the smallest of `DEVICE_BATCHES`."""
 
 
 def room_for_values(data: FstatData) -> int:
@@ -191,9 +193,11 @@ def _coherent_batch(data: FstatData, counts: list[int]) -> int:
     platform = device_of(data).platform
     if platform in COHERENT_BATCH:
         return COHERENT_BATCH[platform]
-    small, large = DEVICE_BATCHES
-    computed = [sum(-(-n // size) * size for n in counts) for size in (small, large)]
-    return small if computed[0] < FEWER * computed[1] else large
+    each = Xla().template_bytes(data.layout, len(data.detectors), True)
+    computed = {size: sum(-(-n // size) * size for n in counts) for size in DEVICE_BATCHES}
+    least = computed[DEVICE_BATCHES[0]]
+    fitting = [size for size in DEVICE_BATCHES if FEWER * computed[size] <= least and size * each <= COHERENT_BYTES]
+    return max(fitting, default=DEVICE_BATCHES[0])
 
 
 def largest_shift(

@@ -75,10 +75,11 @@ def located(
     n_segments = data.n_segments or 0
     places = _places if group.on_cpu else _places_on_device
     _ = group.pieces  # once, not in each thread
+    observation = jax.tree.map(np.asarray, data.observation)  # of which each segment takes a part
     columns = _OnHost(len(group), n_segments) if group.on_cpu else _OnDevice()
 
     def of_segment(i: int) -> tuple[Doppler, float, float]:
-        near: Nearest = group.nearest(data.observation.segment(i), reftime, fmax, mismatch)
+        near: Nearest = group.nearest(observation.segment(i), reftime, fmax, mismatch)
         own, change, furthest = places(near.index, near.shift, fmin, fmax, dfreq)
         columns.put(i, own)
         return near.templates, float(change), float(furthest)
@@ -92,7 +93,7 @@ def located(
         if not fits(n_coherent, largest_shift):
             return None
     return Located(
-        columns.lookup, all_templates, largest_change, largest_shift, group.order(data.observation, reftime, fmax)
+        columns.lookup, all_templates, largest_change, largest_shift, group.order(observation, reftime, fmax)
     )
 
 
