@@ -7,14 +7,15 @@
 Parts keep what is in the file from others. The ephemeris is that of Killestein et al. 2023 (Mon. Not. R. Astron. Soc.
 520, 5317), three standard deviations to either side, and the size of the orbit that of Wang et al. 2018 (478, 5174).
 
-- ``speed``: searches of a box of orbits in 120 segments of a day of H1 and L1, with and without interpolation, medians
-  of three after a first one that compiles. From both follow the times of a value of 2F in a segment and of adding one.
+- ``speed``: searches of boxes of orbits in 120 segments of a day of H1 and L1, in a narrow band and in a wide one, with
+  and without interpolation, medians of three after a first one that compiles. From both follow the times of a value of
+  2F in a segment and of adding one.
 - ``core``: ComputeFstat of LALSuite, resampled, on one core, for binaries in one of these segments at the same
   frequencies: the function that computes a segment's 2F in BinaryWeave (Mukherjee, Prix & Wette 2023, Phys. Rev. D 107,
   062005). Adding values is timed by lalpulsar_Weave itself in one_hertz_weave.json.
-- ``efficiency``: 200 signals at each of three depths, in new noise each time, in 40 segments of a day; detected if the
+- ``efficiency``: 70 signals at each of three depths, in new noise each time, in 40 segments of a day; detected if the
   loudest mean of 2F in a box of orbits and 0.01 Hz exceeds the threshold for a false-alarm probability of 1 %; beside
-  `detection_probability` with the mismatches of 40 signals without noise. And 200 searches of noise alone.
+  `detection_probability` with the mismatches of 40 signals without noise. And 70 searches of noise alone.
 - ``setups``: `search_setups` of 360 d of two detectors at some frequencies, with the times of ``speed``; and up to what
   frequency, from 20 Hz on, 365 d of the GPU reach.
 """
@@ -46,7 +47,9 @@ ALPHA, DELTA = 4.2756992, -0.2729776
 ASCENSION, PERIOD = (1_078_153_676 - 99, 1_078_153_676 + 99), (68_023.91 - 0.06, 68_023.91 + 0.06)
 ASINI = 1.45, 3.25
 F = 100.0
-DEPTHS = (30.0, 36.0, 44.0)
+DEPTHS = (44.0, 52.0, 62.0)
+WIDTHS = {0.05: (1.45, 2.05), 1.0: (1.45, 1.5)}
+"""Bands that are searched, Hz, and sizes of the orbits, light-seconds."""
 MISMATCH, COHERENT = 0.2, 0.2
 
 
@@ -73,8 +76,13 @@ def timed(data: Any, bank: Any, statistic: Any) -> tuple[float, Any]:
 
 
 def speed() -> dict[str, Any]:
-    data = prepared(120, 0.05)
-    orbit = dict(asini=(1.45, 2.05), period=PERIOD, tp=ASCENSION)
+    """Cost on this device of boxes in which the numbers of values are alike."""
+    return {f"{width:g} Hz": speed_of(width, asini) for width, asini in WIDTHS.items()}
+
+
+def speed_of(width: float, asini: tuple[float, float]) -> dict[str, Any]:
+    data = prepared(120, width)
+    orbit = dict(asini=asini, period=PERIOD, tp=ASCENSION)
     bank = jfstat.template_bank(ALPHA, DELTA, orbit=orbit, mismatch=MISMATCH, data=data)
     n, n_frequencies, n_segments = len(bank.alpha), data.layout.n_frequencies, 120
     exact, _ = timed(data, bank, jfstat.MeanTwoF())
@@ -90,16 +98,22 @@ def speed() -> dict[str, Any]:
         "interpolated_s": own,
         "n_coherent": n_coherent,
         "s_value": each,
+        "s_template_and_segment": each * n_frequencies,
         "s_sum": max(0.0, own - n_coherent * each) / (n * n_frequencies * n_segments),
     }
 
 
 def core() -> dict[str, Any]:
-    """Cost of LALSuite's 2F of binaries on a core."""
+    """Cost of LALSuite's 2F of binaries on a core, and of adding a value to a sum."""
+    weave = json.loads((Path(__file__).parent / "one_hertz_weave.json").read_text())["rows"]["0.25 Hz"]
+    return {f"{width:g} Hz": core_of(width) | {"s_sum": weave["costs"]["s_sum"]} for width in WIDTHS}
+
+
+def core_of(width: float) -> dict[str, Any]:
     import lal
     import lalpulsar
 
-    sfts, _ = segmented(1, 0.05)
+    sfts, _ = segmented(1, width)
     folder = Path("scorpius_x1_sfts")
     folder.mkdir(exist_ok=True)
     jfstat.write_sfts(sfts, folder)
@@ -112,14 +126,14 @@ def core() -> dict[str, Any]:
     assumed.length = 2
     assumed.sqrtSn = np.array([NOISE, NOISE] + [0.0] * (len(assumed.sqrtSn) - 2))
     optional.assumeSqrtSX = assumed
-    dfreq, n = 1 / (2 * DAY), int(0.05 * 2 * DAY)
-    given = lalpulsar.CreateFstatInput(catalog, F, F + 0.05, dfreq, ephemerides, optional)
+    dfreq, n = 1 / (2 * DAY), int(width * 2 * DAY)
+    given = lalpulsar.CreateFstatInput(catalog, F, F + width, dfreq, ephemerides, optional)
     rng, results, times = np.random.default_rng(1), lalpulsar.FstatResults(), []
     doppler = lalpulsar.PulsarDopplerParams()
     doppler.Alpha, doppler.Delta, doppler.refTime = ALPHA, DELTA, lal.LIGOTimeGPS(START)
     doppler.fkdot = np.array([F, 0, 0, 0, 0, 0, 0])
     doppler.ecc, doppler.argp = 0.0, 0.0
-    for _ in range(200):
+    for _ in range(100):
         doppler.asini, doppler.period = rng.uniform(*ASINI), rng.uniform(*PERIOD)
         doppler.tp = lal.LIGOTimeGPS(rng.uniform(*ASCENSION))
         began = time.perf_counter()
@@ -128,12 +142,10 @@ def core() -> dict[str, Any]:
     for path in folder.glob("*.sft"):
         path.unlink()
     folder.rmdir()
-    weave = json.loads((Path(__file__).parent / "one_hertz_weave.json").read_text())["rows"]["0.25 Hz"]
     return {
         "lalpulsar": lalpulsar.__version__,
         "s_value": median(times[10:]) / n,
         "s_template_and_segment": median(times[10:]),
-        "s_sum": weave["costs"]["s_sum"],
     }
 
 
@@ -258,7 +270,7 @@ def setups(costs: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=["speed", "core", "efficiency", "setups"], required=True)
-    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--trials", type=int, default=70)
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     kept = json.loads(given.output.read_text()) if given.output.exists() else {}
@@ -267,7 +279,7 @@ def main() -> None:
             "speed": speed,
             "core": core,
             "efficiency": lambda: efficiency(given.trials),
-            "setups": lambda: setups(kept["speed"]),
+            "setups": lambda: setups(kept["speed"]["1 Hz"]),
         }
         began = time.perf_counter()
         kept[part] = made[part]() | {"wall_s": time.perf_counter() - began}
