@@ -53,7 +53,10 @@ OFFSETS = np.linspace(-0.6, 0.6, 31)
 
 
 class Case(NamedTuple):
-    """A bank: days of data, top of the band (Hz), ranges; periapsis in s since the start of the data."""
+    """A bank: days of data, top of the band (Hz), ranges; periapsis in s since the start of the data.
+
+    With segments the days are of each, and segments begin `every` so many days.
+    """
 
     name: str
     days: float
@@ -67,6 +70,8 @@ class Case(NamedTuple):
     sky: tuple[float, float] = (0.0, 0.0)
     detectors: tuple[str, ...] = ("H1", "L1")
     mismatches: tuple[float, ...] = (0.1, 0.3)
+    segments: int = 0
+    every: float = 0.0
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -103,6 +108,31 @@ CASES = (
     Case("19 h, 3 d, f1dot", 3, 100.0, (1.4, 1.45), (SCO, SCO), (-60, 60), spins=((-2e-9, 0.0),)),
     Case("19 h, 0.5 d, f1dot", 0.5, 100.0, (1.3, 1.6), (SCO, SCO), (-1000, 1000), spins=((-3e-8, 0.0),)),
     Case("19 h, 3 d, sky", 3, 60.0, (1.4, 1.42), (SCO, SCO), (-60, 60), sky=(0.03, 0.03)),
+    Case("Sco X-1, 12 x 1 d in 56 d", 1, 100.0, (1.4, 1.6), (SCO - 0.5, SCO + 0.5), (-60, 60), segments=12, every=5),
+    Case("19 h, 8 x 0.5 d, period", 0.5, 50.0, (1.0, 1.4), (SCO - 20, SCO + 20), (-300, 300), segments=8, every=0.5),
+    Case(
+        "7 h, 6 x 1 d, ecc",
+        1,
+        20.0,
+        (0.5, 0.52),
+        (SHORT - 1, SHORT + 1),
+        (0, 300),
+        (0.0, 0.02),
+        (0.0, 2 * np.pi),
+        segments=6,
+        every=3,
+    ),
+    Case(
+        "19 h, 6 x 2 d, f1dot",
+        2,
+        60.0,
+        (1.4, 1.42),
+        (SCO - 0.2, SCO + 0.2),
+        (-60, 60),
+        spins=((-2e-10, 0.0),),
+        segments=6,
+        every=4,
+    ),
     Case("far periapsis, 3 d, period", 3, 50.0, (1.4, 1.5), (SCO - 1, SCO + 1), (-1000 * SCO, -1000 * SCO + 500)),
 )
 
@@ -113,10 +143,27 @@ def timestamps(case: Case) -> dict[str, np.ndarray]:
     for name in case.detectors:
         rng = np.random.default_rng([3, *name.encode()])
         n = round(case.days * 86400 / TSFT)
-        there = (np.repeat(rng.uniform(size=n // 6 + 1) < 0.8, 6)[:n]) & (rng.uniform(size=n) < 0.95)
-        there[[0, -1]] = True
-        times[name] = START + TSFT * np.flatnonzero(there)
+        each = []
+        for start, _ in edges(case):
+            there = (np.repeat(rng.uniform(size=n // 6 + 1) < 0.8, 6)[:n]) & (rng.uniform(size=n) < 0.95)
+            there[[0, -1]] = True
+            each.append(start + TSFT * np.flatnonzero(there))
+        times[name] = np.concatenate(each)
     return times
+
+
+def edges(case: Case) -> list[tuple[int, int]]:
+    """Starts and ends of the segments, or of all data."""
+    starts = [START + round(i * case.every * 86400) for i in range(max(1, case.segments))]
+    return [(start, start + round(case.days * 86400)) for start in starts]
+
+
+def observed(case: Case, times: dict[str, np.ndarray]) -> jfstat.Observation:
+    """Observation of the data, of each segment if there are any."""
+    if not case.segments:
+        return jfstat.observation(list(times), timestamps=times, tsft=TSFT)
+    sfts = jfstat.simulate_sfts(list(times), timestamps=times, tsft=TSFT, fmin=case.f, fmax=case.f + 0.01, sqrt_sx=None)
+    return jfstat.segment_observations(sfts, edges(case), sqrt_sx=1e-23, reftime=START)
 
 
 def template_count(case: Case, mismatch: float) -> float | None:
@@ -128,7 +175,7 @@ def template_count(case: Case, mismatch: float) -> float | None:
     if case.spins or any(case.sky) or case.ecc[1]:
         return None
     period = 0.5 * sum(case.period)
-    (a1, a2), rate, length = case.asini, 2 * np.pi / period, case.days * 86400
+    (a1, a2), rate, length = case.asini, 2 * np.pi / period, edges(case)[-1][1] - START
     width = min(case.tp[1] - case.tp[0], period)
     first = 2 * np.pi**2 * case.f**2 * rate * width
     counts = [_thickness(2) / mismatch * first * (a2**2 - a1**2) / 2]
@@ -160,32 +207,42 @@ def stack(case: Case, space: OrbitSpace, u: np.ndarray) -> jfstat.Doppler:
 @partial(jax.jit, static_argnames="n_nodes")
 def losses(observation: Any, signals: Any, templates: Any, amplitudes: Any, n_nodes: int) -> tuple[Any, Any]:
     """Losses (n, 3), see `KINDS`, and the best frequencies less those of the signals, Hz, (n,)."""
-    t, weight = observation.quadrature(n_nodes)
-    time = t - observation.middle
+    segments = observation if observation.n_segments else jax.tree.map(lambda x: x[None], observation)
 
     def one(row: Any) -> Any:
         signal, other, amplitude = row
-        centre = observation.source(signal)
 
-        def each(trajectory: Any, response: Any, t: Any) -> Any:
-            place = sites(trajectory, centre, t)
-            cycles = phase_difference(place, centre, observation.source(other))
-            patterns = [
-                jnp.stack([harmonic_sum(c, place.sidereal) for c in pattern_coefficients(response, p.alpha, p.delta)])
-                for p in (signal, other)
-            ]
-            return cycles, *patterns
+        def of_segment(observation: Any) -> Any:
+            t, weight = observation.quadrature(n_nodes)
+            time = t - observation.middle
+            centre = observation.source(signal)
 
-        cycles, here, there = jax.vmap(each)(observation.trajectory, observation.response, t)
-        share = weight / jnp.sum(weight)
-        centred = time - jnp.sum(share * time)
-        slope = jnp.sum(share * centred * cycles) / jnp.sum(share * centred**2)
-        steps = slope - jnp.asarray(OFFSETS) / observation.tspan
+            def each(trajectory: Any, response: Any, t: Any) -> Any:
+                place = sites(trajectory, centre, t)
+                cycles = phase_difference(place, centre, observation.source(other))
+                patterns = [
+                    jnp.stack(
+                        [harmonic_sum(c, place.sidereal) for c in pattern_coefficients(response, p.alpha, p.delta)]
+                    )
+                    for p in (signal, other)
+                ]
+                return cycles, *patterns
+
+            cycles, here, there = jax.vmap(each)(observation.trajectory, observation.response, t)
+            share = weight / jnp.sum(weight)
+            centred = time - jnp.sum(share * time)
+            return time, weight, cycles, here, there, jnp.sum(share * centred * cycles), jnp.sum(share * centred**2)
+
+        *rows, moment, square = jax.vmap(of_segment)(segments)
+        slope = jnp.sum(moment) / jnp.sum(square)
+        steps = slope - jnp.asarray(OFFSETS) / jnp.max(segments.tspan)
 
         def at(step: Any) -> Any:
-            left = cycles - step * time
-            own = partial(loss, left, weight, here, there)
-            return jnp.stack([own(jfstat.Amplitude(1e-24, *amplitude, 0.0)), own(), own(phase_only=True)])
+            def of_one(time: Any, weight: Any, cycles: Any, here: Any, there: Any) -> Any:
+                own = partial(loss, cycles - step * time, weight, here, there)
+                return jnp.stack([own(jfstat.Amplitude(1e-24, *amplitude, 0.0)), own(), own(phase_only=True)])
+
+            return jnp.mean(jax.vmap(of_one)(*rows), axis=0)
 
         lost = jax.lax.map(at, steps)
         return jnp.min(lost, axis=0), -steps[jnp.argmin(lost[:, 0])]
@@ -197,7 +254,7 @@ def measure(case: Case, mismatch: float, n: int, n_signals: int) -> dict[str, An
     """One bank and how far random signals are from it."""
     rng = np.random.default_rng([17, *case.name.encode()])
     times = timestamps(case)
-    observation = jfstat.observation(list(times), timestamps=times, tsft=TSFT)
+    observation = observed(case, times)
     limits, s = case.limits, max(1, len(case.spins))
     began = time.perf_counter()
     given = {name: x if x[0] < x[1] else x[0] for name, x in limits.items()}
@@ -292,12 +349,13 @@ def difference(case: Case, times: Any, signal: Any, amplitude: Any, template: An
         signals=[(signal, jfstat.Amplitude(1e-24, *amplitude, 0.3))],
     )
     orbits = jax.tree.map(lambda a, b: jnp.stack([a, b]), signal.orbit, template.orbit)
+    segments = edges(case) if case.segments else None
     data = jfstat.prepare(
         sfts, case.f - 0.1, case.f + 0.1, START, sqrt_sx=1e-23, guard=0.2, filters=False, orbit=orbits,
-        fdots=[(min(x[0], -1e-12), max(x[1], 1e-12)) for x in case.spins] or None,
+        fdots=[(min(x[0], -1e-12), max(x[1], 1e-12)) for x in case.spins] or None, segments=segments,
     )  # fmt: skip
-    peak, value = float(jfstat.twoF(data, signal)), float(jfstat.twoF(data, template))
-    return float(abs(1 - value / peak - lost))
+    each = [data[i] for i in range(case.segments)] if case.segments else [data]
+    return float(abs(1 - np.mean([jfstat.twoF(x, template) / jfstat.twoF(x, signal) for x in each]) - lost))
 
 
 def main() -> None:

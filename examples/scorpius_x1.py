@@ -237,20 +237,20 @@ def setups(costs: dict[str, Any]) -> dict[str, Any]:
     sfts = jfstat.simulate_sfts(["H1", "L1"], timestamps=starts, fmin=F, fmax=F + 0.002, sqrt_sx=None)
     cuts = [jfstat.segment_observations(sfts, days * DAY * 1.0, NOISE, START + 180 * DAY) for days in (0.5, 1, 2, 4)]
     orbit = dict(asini=ASINI, period=PERIOD, tp=ASCENSION)
-    pairs = [0.2, 0.5, (0.2, 0.2), (0.2, 0.5), (0.5, 0.5)]
+    mismatches = [0.2, 0.5]
     frequencies, rows, spent = (20.0, 40.0, 80.0, 160.0, 320.0, 640.0), [], {}
+    sharing = {}
     for f in frequencies:
         bank = dict(alpha=ALPHA, delta=DELTA, orbit=orbit, freq=(f, f + 1.0))
-        table = jfstat.search_setups(cuts, pairs, bank, (costs["s_value"], costs["s_sum"]), false_alarm=0.01)
+        table = jfstat.search_setups(cuts, mismatches, bank, costs["s_value"], false_alarm=0.01)
         for row in table:
-            key = (
-                round(float(row["segment_length"].value) / DAY, 1),
-                float(row["mismatch"]),
-                float(row["coherent_mismatch"]),
-            )
+            key = round(float(row["segment_length"].value) / DAY, 1), float(row["mismatch"])
             own = {name: float(getattr(row[name], "value", row[name])) for name in table.colnames}
             rows.append({"freq": f} | own)
             spent.setdefault(key, []).append((float(row["seconds"].value), float(row["depth"].value)))
+        longest = cuts[-1]
+        points = jfstat.bank_size(longest.segment(45), 0.2, **bank, reftime=longest.reftime.common)
+        sharing[f"{f:g} Hz"] = points / jfstat.bank_size(longest, 0.2, **bank)
         print(table, flush=True)
     grid = np.arange(20.0, frequencies[-1])
     reached = []
@@ -259,12 +259,10 @@ def setups(costs: dict[str, Any]) -> dict[str, Any]:
         total = np.cumsum(np.exp(np.interp(np.log(grid), np.log(frequencies), np.log(each))))
         upper = float(grid[np.searchsorted(total, 365 * DAY)]) if total[-1] > 365 * DAY else frequencies[-1]
         depth = float(np.interp(upper, frequencies, [x for _, x in values]))
-        days, mismatch, coherent = key
-        reached.append(
-            {"days": days, "mismatch": mismatch, "coherent_mismatch": coherent, "up_to_Hz": upper, "depth": depth}
-        )
+        days, mismatch = key
+        reached.append({"days": days, "mismatch": mismatch, "up_to_Hz": upper, "depth": depth})
     reached.sort(key=lambda x: -x["up_to_Hz"])
-    return {"rows": rows, "in_365_d": reached}
+    return {"rows": rows, "points_over_templates": sharing, "in_365_d": reached}
 
 
 def main() -> None:

@@ -43,7 +43,9 @@ def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_limits_run():
-    names = run_page(DOCS / "limits.md", 5)
+    names = run_page(DOCS / "limits.md", 6)
+    setups = names["setups"]
+    assert len(setups) == 6 and names["best"]["seconds"].value < 100 < setups["seconds"].value.max()
     assert names["depth"] == pytest.approx(79.23, abs=0.2)
     assert names["strains"]["pulsar"] < names["lossy"] < 1.2 * names["strains"]["pulsar"]
     limit = names["limit"]
@@ -53,6 +55,23 @@ def test_limits_run():
     powers = [jfstat.predict_twoF(data, names["point"], replace(names["amplitude"], h0=h0)) - 4 for h0 in strengths]
     expected = ncx2(4, np.maximum(powers, 1e-9)).sf(25.0)
     assert np.all(np.abs(names["detected"] - expected) < 4 * np.sqrt(expected * (1 - expected) / 1000) + 1e-3)
+
+
+def test_the_tables_of_scorpius_x1_are_the_committed_results():
+    text = (DOCS / "searching.md").read_text()
+    kept = json.loads((DOCS.parent / "examples" / "scorpius_x1.json").read_text())
+    for band in ("0.05 Hz", "1 Hz"):
+        fast, slow = (kept[part][band]["s_template_and_segment"] for part in ("speed", "core"))
+        assert f"| {band} | {fast:.2g} s | {slow:.2g} s | {slow / fast:.0f} |" in text
+    for row in kept["efficiency"]["rows"][1:]:
+        found, expected = row["detected"], row["predicted"]
+        ends = " | ".join(f"{found[name]} | {expected[name]:.1f}" for name in ("exact", "interpolated"))
+        assert f"| {row['depth']:.0f} | {row['trials']} | {ends} |" in text
+    for row in kept["setups"]["in_365_d"]:
+        assert f"| {row['days']:g} d | {row['mismatch']} | {row['up_to_Hz']:.0f} Hz" in text
+    for row in json.loads((DOCS.parent / "examples" / "orbit_segments_coverage.json").read_text())["banks"]:
+        assert row["given"]["fraction_above"] == row["phase"]["fraction_above"] == 0
+        assert f"| {row['case']} | {row['mismatch']} | {row['templates']} |" in text
 
 
 @pytest.mark.ci
