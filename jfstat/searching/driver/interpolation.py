@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -23,7 +24,7 @@ from jfstat.engines.xla import Xla, two_f_in_order
 from jfstat.maths.ladder import padded_size
 from jfstat.searching.division import Division
 from jfstat.searching.driver.banddivision import default_batch_size
-from jfstat.searching.driver.nearest import Located, located
+from jfstat.searching.driver.nearest import located
 from jfstat.searching.statistic import Task
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
@@ -40,6 +41,8 @@ LEAST_PIECES = 16
 LOOKUP_BYTES = 1 << 30
 """Largest memory, bytes, for the rows and shifts of a part of the bank or of all kept parts, on the host or on the
 accelerator."""
+MARGIN, MOST_PIECES = 1.2, 64
+"""Factor on the expected memory of a range's values, and largest number of pieces into which it is divided at once."""
 PRECISION = 0.25
 """Largest change of the shift within a piece of the band, in bins."""
 LEAST_ROWS, ROW_STEPS = 64, 4
@@ -78,9 +81,9 @@ class RangeOfBank(NamedTuple):
 def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
     """Yield ranges of the bank, in order, whose segments' values fit into `room` bytes each.
 
-    A range is divided until one lattice of each segment serves it, see `banks.nearest.Group.gap`, and halved until its
-    values fit. A single template is always accepted. The lookups of the first
-    ranges are kept in `Task.memo` for the sums, up to `LOOKUP_BYTES`.
+    A range is divided until one lattice of each segment serves it, see `banks.nearest.Group.gap`, and until its values
+    fit. A single template is always accepted. The lookups of the first ranges are kept in `Task.memo` for the sums, up
+    to `LOOKUP_BYTES`.
     """
     n, n_segments = len(task.stack.alpha), task.data.n_segments or 1
     most = max(1, min(MOST_TEMPLATES, LOOKUP_BYTES // (PAIR_BYTES * n_segments)))
@@ -90,29 +93,46 @@ def bank_parts(task: Task, mismatch: float, room: int) -> list[RangeOfBank]:
         start, stop = waiting.pop()
         group = group_of(task.stack, start, stop, device_of(task.data))
         if group.gap is not None:
-            middle = start + group.gap
+            edges = [start, start + group.gap, stop]
         else:
-            found = _located(task, mismatch, group, np.inf if stop - start == 1 else room)
+            values = _Values(task, np.inf if stop - start == 1 else room)
+            found = located(task.data, group, task.reftime, mismatch, values.fit)
             if found is not None:
                 parts.append(RangeOfBank(start, stop, found.counts))
                 if task.memo is not None and PAIR_BYTES * n_segments * stop <= LOOKUP_BYTES:
                     task.memo[start, stop] = found
                 continue
-            middle = (start + stop) // 2
-        waiting += [(middle, stop), (start, middle)]
+            edges = np.linspace(start, stop, min(values.pieces, stop - start) + 1).astype(int).tolist()
+        waiting += list(pairwise(edges))[::-1]
     return parts
 
 
-def _located(task: Task, mismatch: float, group: Group, room: float = np.inf) -> Located | None:
-    """Return what each segment needs for a range of the bank; None if the values take more than `room` bytes."""
-    data = task.data
+class _Values:
+    """The memory that the segments' values of a range of the bank take, as the segments are looked up in turn.
 
-    def fits(n_coherent: int, furthest: float) -> bool:
+    Parameters
+    ----------
+    task : Task
+    room : float
+        Largest memory, bytes.
+    """
+
+    def __init__(self, task: Task, room: float):
+        self._data, self._room, self._n_done, self._share = task.data, room, 0, 0.0
+
+    def fit(self, n_coherent: int, furthest: float) -> bool:
+        """Return whether the values of the first segments fit, given their number of points and largest shift."""
+        data = self._data
         rows, padding = _sizes(data, n_coherent, furthest)
         columns = data.layout.n_frequencies + _longest(data) + 2 * padding  # at most
-        return FLOAT32 * rows * columns <= room
+        self._share, self._n_done = FLOAT32 * rows * columns / self._room, self._n_done + 1
+        return self._share <= 1
 
-    return located(data, group, task.reftime, mismatch, fits)
+    @property
+    def pieces(self) -> int:
+        """Number of pieces into which to divide a range that does not fit, so that each probably fits."""
+        expected = MARGIN * self._share * (self._data.n_segments or 1) / max(1, self._n_done)
+        return int(np.clip(np.ceil(expected), 2, MOST_PIECES))
 
 
 def interpolation_division(
@@ -254,7 +274,7 @@ def bank_part(task: Task, mismatch: float, start: int, stop: int) -> BankPart:
     n = data.layout.n_frequencies
     found = None if task.memo is None else task.memo.pop((start, stop), None)
     if found is None:
-        found = _located(task, mismatch, group_of(task.stack, start, stop, device_of(data)))
+        found = located(data, group_of(task.stack, start, stop, device_of(data)), task.reftime, mismatch)
     assert found is not None  # without a limit on memory
     first = [0, *np.cumsum(found.counts).tolist()]
     piece = _piece_length(found.change, _longest(data))
