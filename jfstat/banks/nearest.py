@@ -53,7 +53,7 @@ class Nearest(NamedTuple):
 class Group(Protocol):
     """Templates of a bank, for which the nearest points in the lattices of several segments are wanted.
 
-    `coherent.IsolatedGroup` is one.
+    `coherent.IsolatedGroup` and `orbitgroup.OrbitGroup` are such groups.
     """
 
     @property
@@ -125,7 +125,7 @@ def distinct_points(found: list[tuple[jax.Array, jax.Array]], m: int, on_cpu: bo
     Parameters
     ----------
     found : list of ((k, size) int32, (2, size) float64)
-        For each piece of templates the integers of their nearest points, and sums that `shifts` needs.
+        For each piece of templates the integers of their nearest points, and sums that `differences` needs.
     m : int
     on_cpu : bool
 

@@ -24,7 +24,7 @@ from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.maths.lattices import nearest_points
 from jfstat.maths.vectors import angles, tangents, unit_vector
 from jfstat.maths.zorder import z_order
-from jfstat.signal.parameters import ORBIT_FIELDS, spin_name
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
 from jfstat.signal.values import with_fields
@@ -90,9 +90,13 @@ class OrbitGroup:
 
     @cached_property
     def varied(self) -> tuple[str, ...]:
-        """Names of the columns whose values differ, and ``tp`` if the period does: so does the phase in a segment."""
+        """Names of the columns whose values differ, and those that must vary with them.
+
+        If the period differs, so does the phase in a segment; and a map of the sky has two coordinates.
+        """
         wide = {name for name, x in self.columns.items() if np.ptp(x) > 0}
         wide |= {"tp"} if "period" in wide else set()
+        wide |= set(SKY) if wide & set(SKY) else set()
         return tuple(name for name in self.columns if name in wide)
 
     @cached_property
@@ -105,11 +109,13 @@ class OrbitGroup:
 
     def place(self, middle: float, reftime: GPSTime, frequency: float) -> Place:
         """Return the origin of coordinates whose times count from `middle`, GPS s; see `Place`."""
-        mean = {name: float(0.5 * (x.min() + x.max())) for name, x in self.columns.items()}
-        n = unit_vector(self.columns["alpha"], self.columns["delta"])
-        up = cap_of(n)[0]
+        ends = {name: (float(x.min()), float(x.max())) for name, x in self.columns.items()}
+        mean = {name: max(0.5 * (low + high), LEAST.get(name, -np.inf)) for name, (low, high) in ends.items()}
+        up = cap_of(unit_vector(self.columns["alpha"], self.columns["delta"]))[0]
         spins = np.array([mean[spin_name(k)] for k in range(1, self.n_spins + 1)])
-        orbit = {name: mean[name] for name in ORBIT_FIELDS}
+        orbit = {name: mean[name] if name in self.varied else ends[name][0] for name in ORBIT_FIELDS}
+        if "ecc" in self.varied or "argp" in self.varied:  # whose coordinates are divided by the size
+            orbit["asini"] = mean["asini"]
         return Place(up, tangents(up), spins, orbit, middle, reftime, frequency)
 
     def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
@@ -146,7 +152,7 @@ class OrbitGroup:
             return np.arange(len(self), dtype=np.int32)
         x = coordinates(chart, place, {name: self.columns[name] for name in chart.names})
         middle, scale = _middle_and_scale(x)
-        r = _some_factors(phases, place, self._few(x), scale, chart)
+        r = np.asarray(factors(phases, place, self._few(x), scale, chart))
         whitened = (x - middle) / scale @ r[len(r) // 2, 1:, 1:].T
         # in 32 bits, so that other processors round it to the same numbers
         return np.asarray(z_order(jnp.asarray(whitened.T.astype(np.float32), jnp.float64), CELL))
@@ -164,7 +170,7 @@ class OrbitGroup:
         """Return the lattice in some coordinates, and its expected number of points."""
         x = coordinates(chart, place, {name: self.sample[name] for name in chart.names})
         middle, scale = _middle_and_scale(x)
-        local = _some_factors(phases, place, self._few(x), scale, chart)[:, 1:, 1:]
+        local = np.asarray(factors(phases, place, self._few(x), scale, chart))[:, 1:, 1:]
         return thinnest_lattice(middle, scale, largest_factor(with_floor(local, mismatch)), x, mismatch)
 
     def _few(self, x: np.ndarray) -> np.ndarray:
@@ -195,10 +201,6 @@ def _middle_and_scale(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _offset(lattice: Lattice) -> np.ndarray:
     return lattice.offset[: lattice.n_wide] * lattice.unit
-
-
-def _some_factors(phases: Phases, place: Place, x: np.ndarray, scale: np.ndarray, chart: Chart) -> np.ndarray:
-    return np.asarray(factors(phases, place, x, scale, chart))
 
 
 @partial(jax.jit, static_argnames="chart")

@@ -24,8 +24,8 @@ from jfstat.signal.templates import Doppler
 
 MOST_TIMES = 1500
 """Largest number of times of all detectors and segments that are compared; of more SFTs, a sample is drawn."""
-LEAST_TIMES = 8
-"""Least number of times in each segment, so that phases of all parameters differ at some."""
+LEAST_TIMES = 16
+"""Least number of times of each detector in each segment: of k times in all, the metric is too small by about 1/k."""
 NEAREST_BIN = 2.095
 """Fraction of the power in the nearest bins that a track loses on average per square of its distance from a signal's,
 in bins: half the second derivative of the mean of sinc^2 over a bin, over this mean."""
@@ -107,7 +107,7 @@ class Phases:
                 return each(observation.trajectory, time).reshape(-1)
 
             slope = 2 * jnp.pi * jax.jacfwd(cycles)(zero)
-            return jnp.sqrt(share) * (slope - jnp.sum(share * slope, axis=0))
+            return jnp.sqrt(share) * (slope - jnp.sum(share * slope, axis=0, keepdims=True))
 
         if self.observation.n_segments is None:
             return of_segment(self.observation, jnp.asarray(self.time), jnp.asarray(self.weight))
@@ -165,13 +165,21 @@ def _middle(observation: Observation) -> float:
 
 
 def sampled(time: np.ndarray, weight: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return times, or numbers of SFTs, and their weights, (D, K); if there are more than `most`, a random sample that
-    is evenly spread."""
+    """Return times, or numbers of SFTs, and their weights, (D, K); if there are more than `most`, a random sample.
+
+    The sample of each detector is evenly spread over the times at which it has data; where these are fewer than
+    others', weights of 0 fill it up.
+    """
     time, weight = np.asarray(time), np.asarray(weight)
     most = max(1, most // len(time))
     if time.shape[1] <= most:
         return time, weight
-    edges = np.linspace(0, time.shape[1], most + 1).astype(int)
     rng = np.random.default_rng(0)
-    chosen = np.stack([rng.integers(edges[:-1], edges[1:]) for _ in time])
-    return np.take_along_axis(time, chosen, axis=1), np.take_along_axis(weight, chosen, axis=1)
+    found, weights = np.repeat(time[:, :1], most, axis=1), np.zeros((len(time), most))
+    for i, own in enumerate(weight):
+        there = np.flatnonzero(own > 0)
+        if len(there) > most:
+            edges = np.linspace(0, len(there), most + 1).astype(int)
+            there = there[rng.integers(edges[:-1], edges[1:])]
+        found[i, : len(there)], weights[i, : len(there)] = time[i, there], own[there]
+    return found, weights

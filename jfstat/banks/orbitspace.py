@@ -125,12 +125,12 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
     """Return the parameters at coordinates x, (..., n) float64; traceable."""
     at = {name: x[..., i] for i, name in enumerate(chart.coordinates)}
     zero = jnp.zeros(x.shape[:-1])
-    n = zero[..., None] + place.up
+    n = jnp.broadcast_to(jnp.asarray(place.up), (*x.shape[:-1], 3))
     if "east" in at:
         y = jnp.stack([at["east"], at["north"]], axis=-1)
         size = jnp.sqrt(jnp.sum(y * y, axis=-1, keepdims=True) + 1e-300)
         y = y * jnp.minimum(1.0, EDGE / size)
-        n = y @ place.axes + jnp.sqrt(1 - jnp.sum(y * y, axis=-1, keepdims=True)) * place.up
+        n = y @ place.axes + jnp.sqrt(1 - jnp.sum(y * y, axis=-1, keepdims=True)) * n
     spins = [at[spin_name(k)] if spin_name(k) in at else zero + place.spins[k - 1] for k in range(1, chart.n_spins + 1)]
     own = {name: zero + value for name, value in place.orbit.items()}
     rate = at.get("rate", 2 * jnp.pi / own["period"])

@@ -198,8 +198,8 @@ def bank_size(
     Returns
     -------
     float
-        For wide ranges the bank has as many templates to a few per cent. Where ranges are hardly wider than the
-        spacing of templates, the number is less certain.
+        A bank of wide ranges has as many templates to a few per cent, with ranges of orbits to 20 %. Where ranges are
+        hardly wider than the spacing of templates, the number is less certain.
 
     Raises
     ------

@@ -29,12 +29,16 @@ CONFIDENCE = 0.95
 """Detection probability of signals as strong as `h0`."""
 SAMPLES = 4000
 """Number of draws from the population."""
+LARGEST_LOSS = 0.7
+"""Mean loss of rho^2 from which on sums of mismatches mean nothing."""
+MOST_SEGMENTS = 8
+"""Number of segments whose own lattices are counted."""
 
 
 @host(population=kinds.instance(Population, or_none=True), progress=kinds.flag)
 def search_setups(
     observations: Observation | FstatData | Sequence[Observation | FstatData],
-    mismatch: Sequence[float | tuple[float, float]],
+    mismatch: float | Sequence[float | tuple[float, float]],
     bank: Mapping[str, Any],
     seconds: float | tuple[float, float],
     population: Population | None = None,
@@ -53,7 +57,7 @@ def search_setups(
     ----------
     observations : Observation or FstatData, or a sequence of them
         The same data cut into segments in different ways, see `segment_observations`. Noise floors must be known.
-    mismatch : sequence of float or (float, float)
+    mismatch : float or sequence of float or (float, float)
         Mismatches of the bank; a pair is the mismatch of the bank and of the segments' own lattices, for
         `Interpolated`.
     bank : mapping
@@ -75,18 +79,19 @@ def search_setups(
     QTable
         A row for each set-up, by falling depth: ``segment_length``, s; ``n_segments``; ``mismatch`` and
         ``coherent_mismatch`` (0 without interpolation); ``n_templates``; ``n_coherent``, the expected number of
-        templates of all segments' own lattices, at most one for each template and segment; ``n_twoF``, the number of
-        means of 2F; ``seconds``; ``threshold``, of the mean of 2F; ``h0``, the strain of which 95 % of signals exceed
-        it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). From `h0` half the largest mismatches are subtracted, their mean, and
-        the mean loss from frequencies 1/(2T) apart.
+        templates of all segments' own lattices, at most one for each template and segment, estimated from eight
+        segments; ``n_twoF``, the number of means of 2F; ``seconds``; ``threshold``, of the mean of 2F; ``h0``, the
+        strain of which 95 % of signals exceed it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). For `h0` rho^2 is taken to be
+        lower by half of each mismatch, about its mean for a lattice A_n*, and by 0.065 for frequencies 1/(2T) apart,
+        with interpolation by twice that.
 
     Raises
     ------
     TypeError
         If an argument is unknown or of another kind.
     ValueError
-        If an argument is out of range, an observation has no segments or no noise floor, or `mismatch` has pairs and
-        `seconds` has not.
+        If an argument is out of range, an observation has no segments or no noise floor, the mean loss is 0.7 of rho^2
+        or more, or `mismatch` has pairs and `seconds` has not.
 
     Examples
     --------
@@ -99,9 +104,8 @@ def search_setups(
     from astropy import units as u
     from astropy.table import QTable
 
-    given = [observations] if isinstance(observations, (Observation, FstatData)) else list(observations)
-    seen = [_with_segments(data) for data in given]
-    pairs = [_mismatches(x) for x in mismatch]
+    seen = [_with_segments(data) for data in _sequence(observations, "observations", (Observation, FstatData))]
+    pairs = [_mismatches(x) for x in _sequence(mismatch, "mismatch", (float, int))]
     if not seen or not pairs:
         raise ValueError("observations and mismatch must each have at least one entry: there is no set-up to compare.")
     each, adding = _costs(seconds)
@@ -115,20 +119,18 @@ def search_setups(
             n_segments, length = int(observation.n_segments or 0), float(np.max(np.asarray(observation.tspan)))
             n_frequencies = int((high - low) * 2 * length) + 1
             _, power = unit_power(observation, population, 0.0, SAMPLES, 0)
-            sizes: dict[float, float] = {}
+            sizes = {own: bank_size(observation, own, **bank) for own in {own for own, _ in pairs}}
+            each_size = {own: _coherent_sizes(observation, own, bank) for own in {own for _, own in pairs if own}}
             for own, coherent in pairs:
-                if own not in sizes:
-                    sizes[own] = bank_size(observation, own, **bank)
                 n_templates = sizes[own]
-                most = n_templates * n_segments
-                n_coherent = most
+                most = n_coherent = n_templates * n_segments
                 if coherent:
-                    n_coherent = min(most, n_segments * _coherent_size(observation, coherent, bank))
+                    n_coherent = n_segments * float(np.mean(np.minimum(each_size[coherent], n_templates)))
                 cost = each * n_coherent * n_frequencies
                 cost += adding * most * n_frequencies if coherent and adding is not None else 0.0
-                lost = MEAN_MISMATCH * (own + coherent) + NEAREST_FREQUENCY * (2 if coherent else 1)
+                lost = _mean_loss(own, coherent)
                 threshold = _threshold(alarm, n_templates * n_frequencies, n_segments)
-                h0 = strain_exceeding(threshold, n_segments, power * max(1e-3, 1 - lost), CONFIDENCE)
+                h0 = strain_exceeding(threshold, n_segments, power * (1 - lost), CONFIDENCE)
                 depth = float(sensitivity_depth(observation, h0))
                 counts = n_templates, n_coherent, n_templates * n_frequencies
                 rows.append((length, n_segments, own, coherent, *counts, cost, threshold, h0, depth))
@@ -141,6 +143,15 @@ def search_setups(
     table["depth"] <<= u.Hz**-0.5
     table.meta = {"false_alarm": alarm, "confidence": CONFIDENCE, "band": [low, high]}
     return table
+
+
+def _sequence(given: object, name: str, single: tuple[type, ...]) -> list[Any]:
+    """Return a sequence as a list, and one of what it may hold as a list of it."""
+    if isinstance(given, single):
+        return [given]
+    if not isinstance(given, (list, tuple)) and not (isinstance(given, np.ndarray) and given.ndim):
+        raise TypeError(f"{name} must be a list, not {shown(given)}.")
+    return list(given)
 
 
 def _with_segments(data: object) -> Observation:
@@ -177,6 +188,9 @@ def _band(bank: object) -> tuple[float, float]:
     """Return the band to be searched, Hz."""
     if not isinstance(bank, Mapping):
         raise TypeError(f"bank must be a mapping of arguments of jfstat.bank_size, not {shown(bank)}.")
+    there = [name for name in ("data", "mismatch") if name in bank]
+    if there:
+        raise ValueError(f"bank cannot hold {there[0]!r}: give observations and mismatch by themselves.")
     freq = bank.get("freq")
     if not (isinstance(freq, (tuple, list)) and len(freq) == 2):
         raise ValueError(f"bank must hold freq, the band (low, high) in Hz, not {shown(freq)}.")
@@ -186,11 +200,23 @@ def _band(bank: object) -> tuple[float, float]:
     return low, high
 
 
-def _coherent_size(observation: Observation, mismatch: float, bank: Mapping[str, Any]) -> float:
-    """Return the number of templates of the own lattice of the segment in the middle."""
-    reftime = bank.get("reftime")
+def _mean_loss(mismatch: float, coherent: float) -> float:
+    """Return the mean loss of rho^2 for the mismatches of a bank and of segments' lattices."""
+    lost = MEAN_MISMATCH * (mismatch + coherent) + NEAREST_FREQUENCY * (2 if coherent else 1)
+    if lost >= LARGEST_LOSS:
+        raise ValueError(
+            f"mismatch {shown((mismatch, coherent))} is too large: a mean loss of {lost:.2f} of rho^2 is not known by "
+            "the metric; give smaller ones."
+        )
+    return lost
+
+
+def _coherent_sizes(observation: Observation, mismatch: float, bank: Mapping[str, Any]) -> np.ndarray:
+    """Return the numbers of templates of the own lattices of up to `MOST_SEGMENTS` segments, evenly spread."""
+    reftime, n = bank.get("reftime"), observation.n_segments or 1
     own = {**bank, "reftime": observation.reftime.common if reftime is None else reftime}
-    return bank_size(observation.segment((observation.n_segments or 1) // 2), mismatch, **own)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_SEGMENTS)).round().astype(int))
+    return np.array([bank_size(observation.segment(int(i)), mismatch, **own) for i in chosen])
 
 
 def _threshold(false_alarm: float, n: float, n_segments: int) -> float:

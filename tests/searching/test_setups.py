@@ -75,6 +75,9 @@ def test_bad_arguments_are_refused(cuts):
         (ValueError, "lowest frequency first", (cuts, [0.1], BANK | dict(freq=(61.0, 60.0)), 1e-9)),
         (ValueError, "between 0 and 1", (cuts, [1.5], BANK, 1e-9)),
         (ValueError, "pairs", (cuts, [(0.1, 0.2, 0.3)], BANK, (1e-9, 1e-10))),
+        (ValueError, "too large: a mean loss of 1.10", (cuts, [(0.95, 0.99)], BANK, (1e-9, 1e-10))),
+        (TypeError, "observations must be a list", (None, [0.1], BANK, 1e-9)),
+        (ValueError, "bank cannot hold 'mismatch'", (cuts, [0.1], BANK | dict(mismatch=0.1), 1e-9)),
         (ValueError, "a time or a pair", (cuts, [0.1], BANK, (1e-9, 1e-10, 1.0))),
     ]
     for kind, message, arguments in wrong:
