@@ -238,7 +238,7 @@ def factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Array
 
         slope = comparison.slopes(move, jnp.zeros(1 + len(scale)))
         slope = jnp.pad(slope, ((0, max(0, slope.shape[1] - slope.shape[0])), (0, 0)))  # of fewer times than parameters
-        size = jnp.maximum(jnp.sqrt(jnp.sum(slope * slope, axis=0)), 1e-300)
+        size = jnp.maximum(jnp.sqrt(jnp.sum(slope * slope, axis=0, keepdims=True)), 1e-300)
         return jnp.linalg.qr(slope / size, mode="r") * size
 
     return jax.lax.map(one, x)

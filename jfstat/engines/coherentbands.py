@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Layout
+from jfstat.maths.arrays import with_axes
 
 GROUP = 32
 """Number of templates that are summed together, and whose maximum at each frequency is taken first."""
@@ -77,7 +78,8 @@ class CoherentBands:
     def shifts(self, lookup: Lookup) -> jax.Array:
         """Return the bins by which segments' templates exceed the sum's frequency in each piece, (..., K, C) int32."""
         middle = (2 * jnp.arange(self.n_pieces, dtype=jnp.int64) + 1) * (self.piece // LEAST_PIECE)  # in half pieces
-        shift = lookup.base[..., None] + lookup.step[..., None].astype(jnp.int64) * middle
+        step = lookup.step[..., None].astype(jnp.int64)
+        shift = lookup.base[..., None] + step * with_axes(middle, step.ndim)
         return ((shift + (1 << (BITS - 1))) >> BITS).astype(jnp.int32)
 
     def counted_bins(self, lookup: Lookup, n_valid: jax.Array | int, first_bin: jax.Array | int) -> jax.Array:

@@ -57,7 +57,7 @@ def beyond(means: jax.Array, n_segments: int) -> jax.Array:
     """Return the numbers of means in the bins from the last field's on, one by one, (BINS - FIELDS + 1,) int64."""
     place = jnp.where(means > -jnp.inf, places(means, n_segments), -1)
     high = jnp.arange(FIELDS - 1, BINS, dtype=jnp.int32)
-    return jnp.sum(place == high[:, None], axis=1, dtype=jnp.int64)
+    return jnp.sum(place[None] == high[:, None], axis=1, dtype=jnp.int64)
 
 
 def any_beyond(largest: jax.Array, n_segments: int) -> jax.Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from jfstat.engines.coherentbands import TOGETHER
 from jfstat.engines.reduction import BINS, WIDTH, spread_means
+from jfstat.maths.arrays import with_axes
 
 
 class Sums(NamedTuple):
@@ -43,7 +44,8 @@ def added(parts: list[jax.Array]) -> jax.Array:
 
 def counted_means(means: jax.Array, number: jax.Array, bins: jax.Array) -> jax.Array:
     """Return the means, -inf where bins do not count; `bins` are the first and the last bin that do."""
-    return jnp.where((number >= bins[0]) & (number <= bins[1]), means, -jnp.inf)
+    own = with_axes(number, bins.ndim - 1)
+    return jnp.where((own >= bins[0]) & (own <= bins[1]), means, -jnp.inf)
 
 
 def places(means: jax.Array, n_segments: int, bins: int = BINS) -> jax.Array:

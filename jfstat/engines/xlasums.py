@@ -20,6 +20,7 @@ from jfstat.engines.engine import Loudest
 from jfstat.engines.reduction import BINS, largest, largest_of_rows, largest_of_sections_in_order
 from jfstat.engines.sums import Sums, added, counted_means, places
 from jfstat.lines.doppler import LineBands
+from jfstat.maths.arrays import with_axes
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class XlaSums:
         chosen = chosen.astype(jnp.int32)
         piece, group, place = chosen // (n_groups * length), chosen // length % n_groups, chosen % length
         number = (piece * length + place)[:, None]
-        template = group[:, None] * size + jnp.arange(size, dtype=jnp.int32)
+        template = group[:, None] * size + jnp.arange(size, dtype=jnp.int32)[None]
         real = template < n  # others fill up the last group
         template = jnp.minimum(template, n - 1)
         column = data.padding + number[..., None] + shifts[template, :, piece[:, None]]
@@ -88,7 +89,7 @@ def _batches(bands: CoherentBands, groups: Groups) -> Sums:
 
     def some(rows: jax.Array, shifts: jax.Array, ends: jax.Array) -> jax.Array:
         def segment(i: int) -> jax.Array:
-            column = bands.padding + number + shifts[:, i, :, None]
+            column = with_axes(bands.padding + number, 3) + shifts[:, i, :, None]
             return bands.values.at[rows[:, i, None, None], column].get(mode="promise_in_bounds")
 
         total = added([segment(i) for i in range(n_segments)])

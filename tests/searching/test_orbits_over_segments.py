@@ -87,3 +87,14 @@ def test_bins_that_leave_the_data_along_an_orbit_do_not_count():
     interpolated = search(data, bank, jfstat.Interpolated(0.1), top=5, progress=False)
     assert exact.meta["n_twoF"] < 2 * data.layout.n_frequencies
     assert interpolated.meta["n_twoF"] == pytest.approx(exact.meta["n_twoF"], rel=0.02)
+
+
+@pytest.mark.ci
+def test_interpolation_adds_no_axes_by_itself(data, bank):
+    """With JAX's setting that refuses to add axes to arrays of fewer dimensions."""
+    with jax.numpy_rank_promotion("raise"):
+        own = jfstat.template_bank(4.276, -0.273, orbit=ORBIT, mismatch=0.3, data=data)
+        strict = search(data, own, jfstat.Interpolated(0.2), top=5, progress=False)
+    found = search(data, bank, jfstat.Interpolated(0.2), top=5, progress=False)
+    np.testing.assert_array_equal(strict["template"], found["template"])
+    np.testing.assert_allclose(strict["mean_twoF"], found["mean_twoF"], rtol=1e-12)
