@@ -21,7 +21,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     outside = [
         ROOT / name for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE")
     ]
-    outside += [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "tests").glob("*.py")]
+    outside += [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "tests").rglob("*.py")]
     outside += [path for path in (ROOT / "examples").rglob("*") if path.is_file()]
     for path in outside:
         name = path.relative_to(ROOT).as_posix()
