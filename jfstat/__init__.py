@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from jfstat.limits.analytic import detection_probability, sensitivity, sensitivity_depth
     from jfstat.limits.injections import UpperLimit, upper_limit
     from jfstat.limits.population import Population
+    from jfstat.limits.transients import TransientUpperLimit, transient_upper_limit
     from jfstat.lines.cleaning import clean
     from jfstat.lines.reading import read_lines
     from jfstat.metrics.coordinates import Coordinates, whiten
@@ -220,6 +221,7 @@ __all__ = [
     "Transient",
     "TransientMap",
     "TransientRange",
+    "TransientUpperLimit",
     "TransientWindow",
     "TwoF",
     "Uniform",
@@ -327,6 +329,7 @@ __all__ = [
     "transient_map",
     "transient_null",
     "transient_twoF",
+    "transient_upper_limit",
     "twoF",
     "twoF_band",
     "twoF_by_segment",
@@ -419,6 +422,7 @@ _HOMES = {
     "Transient": "jfstat.searching.statistics.transient",
     "TransientMap": "jfstat.statistic.transients",
     "TransientRange": "jfstat.statistic.transients",
+    "TransientUpperLimit": "jfstat.limits.transients",
     "TransientWindow": "jfstat.signal.transientwindow",
     "TwoF": "jfstat.searching.statistics.coherent",
     "Uniform": "jfstat.inference.distributions",
@@ -526,6 +530,7 @@ _HOMES = {
     "transient_map": "jfstat.statistic.transients",
     "transient_null": "jfstat.statistic.transientnull",
     "transient_twoF": "jfstat.statistic.transients",
+    "transient_upper_limit": "jfstat.limits.transients",
     "twoF": "jfstat.statistic.fstat",
     "twoF_band": "jfstat.engines.band",
     "twoF_by_segment": "jfstat.tracking.emission",

@@ -598,6 +598,13 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.5, progress=False,
             ),
         ),
+        "transient_upper_limit": (
+            jfstat.transient_upper_limit,
+            dict(
+                data=data, threshold=50.0, windows=jfstat.TransientRange("rectangular", [START + 0.0], [7200.0]),
+                population=None, confidence=0.6, mismatch=0.1, injections=10, seed=1,
+            ),
+        ),
         "upper_limit": (
             jfstat.upper_limit,
             dict(

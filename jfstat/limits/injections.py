@@ -142,28 +142,41 @@ def upper_limit(
     frequencies = np.asarray(data.frequencies).reshape(-1)
     points, amplitudes = chosen.draw(n, seed, freq=(frequencies.min(), frequencies.max()))
     kept = np.sqrt(1 - checked_mismatch(mismatch, n, seed))
+    check_enough(n, wanted)
+    terms = [np.asarray(x) for x in _terms(data.for_one_template, points, amplitudes)]
+    check_fit_of(np.all([np.isfinite(x) for x in terms], axis=0))
+    noise, cross, signal = terms[0], kept * terms[1], kept**2 * terms[2]
+    excess = noise - (data.n_segments or 1) * least
+    check_quiet(excess > 0, wanted, least)  # at some h0 an injection may cancel what is there
+    critical = _critical(excess, cross, signal)
+    h0, error = quantile(critical, wanted)
+    return UpperLimit(h0, error, wanted, least, critical, points, amplitudes)
+
+
+def check_enough(n: int, wanted: float) -> None:
+    """Raise a ValueError if a number of injections is too small for a confidence."""
     if round(n * min(wanted, 1 - wanted), 6) < FEWEST_BEYOND:
         fewest = int(np.ceil(round(FEWEST_BEYOND / min(wanted, 1 - wanted), 6)))
         raise ValueError(f"injections={n} are too few for confidence={wanted:g}: take {fewest} or more.")
-    terms = [np.asarray(x) for x in _terms(data.for_one_template, points, amplitudes)]
-    if not all(np.isfinite(x).all() for x in terms):
-        bad = int(np.sum(~np.all([np.isfinite(x) for x in terms], axis=0)))
+
+
+def check_fit_of(fits: np.ndarray) -> None:
+    """Raise a ValueError if any of the signals, (n,) bool, does not fit the data."""
+    if not fits.all():
         raise ValueError(
-            f"population: {bad} of {n} signals do not fit the data: prepare a wider band, or give prepare the "
-            "spin-downs and the orbit of the population."
+            f"population: {int(np.sum(~fits))} of {len(fits)} signals do not fit the data: prepare a wider band, or "
+            "give prepare the spin-downs and the orbit of the population."
         )
-    noise, cross, signal = terms[0], kept * terms[1], kept**2 * terms[2]
-    excess = noise - (data.n_segments or 1) * least
-    loud = int(np.sum(excess > 0))  # at some h0 an injection may cancel what is there
-    if loud > n * wanted - FEWEST_BEYOND:
+
+
+def check_quiet(loud: np.ndarray, wanted: float, threshold: float) -> None:
+    """Raise a ValueError if the data exceed a threshold without a signal at too many templates, (n,) bool."""
+    if np.sum(loud) > len(loud) * wanted - FEWEST_BEYOND:
         raise ValueError(
-            f"threshold={least:g} is exceeded in the data without a signal at {loud} of {n} templates, so there is no "
-            "limit at this confidence: a signal or a line is there, or the threshold is too low; raise it, or leave "
-            "these frequencies out."
+            f"threshold={threshold:g} is exceeded in the data without a signal at {int(np.sum(loud))} of {len(loud)} "
+            "templates, so there is no limit at this confidence: a signal or a line is there, or the threshold is too "
+            "low; raise it, or leave these frequencies out."
         )
-    critical = _critical(excess, cross, signal)
-    h0, error = _quantile(critical, wanted)
-    return UpperLimit(h0, error, wanted, least, critical, points, amplitudes)
 
 
 def signal_fa_fb(matrix: AntennaMatrix, level: jax.Array, canonical: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -215,7 +228,7 @@ def _critical(excess: np.ndarray, cross: np.ndarray, signal: np.ndarray) -> np.n
     return np.where(discriminant < 0, 0.0, np.maximum(root, 0.0))
 
 
-def _quantile(values: np.ndarray, share: float) -> tuple[float, float]:
+def quantile(values: np.ndarray, share: float) -> tuple[float, float]:
     """Return a quantile and its one-sigma error.
 
     The error is half the distance of the order statistics one binomial deviation away. A ValueError is raised if one of

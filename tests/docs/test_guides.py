@@ -43,11 +43,12 @@ def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_limits_run():
-    names = run_page(DOCS / "limits.md", 6)
+    names = run_page(DOCS / "limits.md", 7)
     setups = names["setups"]
     assert len(setups) == 6 and names["best"]["seconds"].value < 100 < setups["seconds"].value.max()
     assert names["depth"] == pytest.approx(79.23, abs=0.2)
     assert names["strains"]["pulsar"] < names["lossy"] < 1.2 * names["strains"]["pulsar"]
+    assert names["brief"].h0 > names["limit"].h0
     limit = names["limit"]
     formula = jfstat.sensitivity(names["data"], limit.threshold, names["pulsar"])
     assert abs(limit.h0 - formula) < 4 * limit.h0_error

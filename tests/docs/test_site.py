@@ -63,6 +63,7 @@ WITHOUT_EXAMPLE = {
     "TransientRange",
     "TwoF",
     "Uniform",
+    "TransientUpperLimit",
     "UpperLimit",
     "ViterbiPath",
     "bank_from_table",

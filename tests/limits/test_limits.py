@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jfstat
 from jfstat.commandline import main
-from jfstat.limits.injections import _quantile, signal_fa_fb
+from jfstat.limits.injections import quantile, signal_fa_fb
 from jfstat.statistic.combine import antenna_matrix, total_matrix
 
 START = 1167458304
@@ -146,8 +146,8 @@ def test_what_makes_no_sense_is_refused(noise):
         (lambda: jfstat.upper_limit(noise, 30.0, jfstat.Population(freq=210.0), injections=80), "do not fit"),
         (lambda: jfstat.upper_limit(noise, 30.0, injections=79), "injections=79 are too few .* 80 or more"),
         (lambda: jfstat.upper_limit(noise, 30.0, injections=39, confidence=0.1), "injections"),
-        (lambda: _quantile(np.r_[np.ones(94), [np.inf] * 6], 0.95), "6 of 100 injections"),
-        (lambda: _quantile(np.r_[np.ones(96), [np.inf] * 4], 0.95), "4 of 100 injections"),  # its error is infinite
+        (lambda: quantile(np.r_[np.ones(94), [np.inf] * 6], 0.95), "6 of 100 injections"),
+        (lambda: quantile(np.r_[np.ones(96), [np.inf] * 4], 0.95), "4 of 100 injections"),  # its error is infinite
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -260,7 +260,7 @@ RESULTS = (
     "SFTs",
     "SearchPlan",
 )
-RESULTS += ("AmplitudePosterior", "Model", "PulsarPosteriors", "TimingErrors")
+RESULTS += ("TransientUpperLimit", "AmplitudePosterior", "Model", "PulsarPosteriors", "TimingErrors")
 RESULTS += ("DualHarmonicPosterior", "EllipticityLikelihoods", "PosteriorDensity")
 RESULTS += (
     "PathPosterior",
