@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from jfstat.strain.series import sfts_from_strain
     from jfstat.strain.writing import write_frames
     from jfstat.tracking.emission import log_likelihood_by_segment, twoF_by_segment
+    from jfstat.tracking.limits import PathUpperLimit, path_upper_limit
     from jfstat.tracking.null import viterbi_null
     from jfstat.tracking.track import Track, track
     from jfstat.tracking.viterbi import PathPosterior, ViterbiPath, forward_backward, viterbi
@@ -200,6 +201,7 @@ __all__ = [
     "Observation",
     "Orbit",
     "PathPosterior",
+    "PathUpperLimit",
     "PhaseModel",
     "PolarisationFstat",
     "Population",
@@ -281,6 +283,7 @@ __all__ = [
     "noise_like",
     "normalise",
     "observation",
+    "path_upper_limit",
     "plan_search",
     "polarisation_fstat",
     "polarisation_table",
@@ -401,6 +404,7 @@ _HOMES = {
     "Observation": "jfstat.data.observation",
     "Orbit": "jfstat.signal.templates",
     "PathPosterior": "jfstat.tracking.viterbi",
+    "PathUpperLimit": "jfstat.tracking.limits",
     "PhaseModel": "jfstat.signal.phasemodel",
     "PolarisationFstat": "jfstat.statistic.polarisations",
     "Population": "jfstat.limits.population",
@@ -482,6 +486,7 @@ _HOMES = {
     "noise_like": "jfstat.data.addsignal",
     "normalise": "jfstat.data.normalised",
     "observation": "jfstat.data.observation",
+    "path_upper_limit": "jfstat.tracking.limits",
     "plan_search": "jfstat.searching.plan",
     "polarisation_fstat": "jfstat.statistic.polarisations",
     "polarisation_table": "jfstat.inference.polarisations",

@@ -598,6 +598,13 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.5, progress=False,
             ),
         ),
+        "path_upper_limit": (
+            jfstat.path_upper_limit,
+            dict(
+                segments=segments, threshold=60.0, transitions=1, population=None, confidence=0.6, mismatch=0.1,
+                injections=10, seed=1,
+            ),
+        ),
         "transient_upper_limit": (
             jfstat.transient_upper_limit,
             dict(

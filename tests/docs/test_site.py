@@ -64,6 +64,7 @@ WITHOUT_EXAMPLE = {
     "TwoF",
     "Uniform",
     "TransientUpperLimit",
+    "PathUpperLimit",
     "UpperLimit",
     "ViterbiPath",
     "bank_from_table",

@@ -300,17 +300,20 @@ def test_a_limit_needs_the_noise_floor_and_the_data_of_its_search(place, shift, 
 
 
 @pytest.mark.slow
-def test_signals_at_the_limit_are_found_as_often_as_it_says():
-    """The limit of one data set, and 150 simulated data sets with a signal of that strength each."""
-    data = prepared(simulated((), seed=11))
-    limit = jfstat.upper_limit(data, 40.0, POPULATION, confidence=0.8, injections=2000, seed=1)
-    points, amplitudes = POPULATION.draw(150, seed=12, freq=(199.992, 200.008))
+@pytest.mark.parametrize(("segments", "threshold", "confidence"), [(None, 40.0, 0.8), (3, 20.0, 0.95)])
+def test_signals_at_the_limit_are_found_as_often_as_it_says(segments, threshold, confidence):
+    """The limit of one data set, and 200 simulated data sets with a signal of that strength each."""
+    data = prepared(simulated((), seed=11), segments=segments)
+    limit = jfstat.upper_limit(data, threshold, POPULATION, confidence=confidence, injections=2000, seed=1)
+    points, amplitudes = POPULATION.draw(200, seed=12, freq=(199.992, 200.008))
     found = 0
-    for k in range(150):
-        amplitude = one(amplitudes, k)
+    for k in range(200):
+        point, amplitude = one(points, k), one(amplitudes, k)
         signal = jfstat.Amplitude(limit.h0, amplitude.cosi, amplitude.psi, amplitude.phi0)
-        found += int(jfstat.twoF(prepared(simulated([(one(points, k), signal)], seed=100 + k)), one(points, k)) > 40.0)
-    assert found / 150 == pytest.approx(0.8, abs=3.5 * np.sqrt(0.8 * 0.2 / 150))
+        own = prepared(simulated([(point, signal)], seed=100 + k), segments=segments)
+        found += float(jfstat.mean_twoF(own, point) if segments else jfstat.twoF(own, point)) > threshold
+    print(found)
+    assert found / 200 == pytest.approx(confidence, abs=3.5 * np.sqrt(confidence * (1 - confidence) / 200))
 
 
 @pytest.mark.slow

@@ -260,7 +260,7 @@ RESULTS = (
     "SFTs",
     "SearchPlan",
 )
-RESULTS += ("TransientUpperLimit", "AmplitudePosterior", "Model", "PulsarPosteriors", "TimingErrors")
+RESULTS += ("PathUpperLimit", "TransientUpperLimit", "AmplitudePosterior", "Model", "PulsarPosteriors", "TimingErrors")
 RESULTS += ("DualHarmonicPosterior", "EllipticityLikelihoods", "PosteriorDensity")
 RESULTS += (
     "PathPosterior",
