@@ -130,6 +130,7 @@ What is passed on together is one object: what is fitted (`followup.options.Fit`
 MOST_PARAMETERS = 8
 """Functions with more are listed on the page, with a reason."""
 LISTED = {
+    "banks.template_bank.bank_size": "those of `template_bank`",
     "banks.template_bank.template_bank": "each is a property of the templates by itself: position, spin-downs, orbit, "
     "times, band, spacing",
     "data.observation.observation": "promised names: SFTs, or detectors with start and duration or with timestamps",

@@ -176,12 +176,20 @@ def template_bank(
     return with_fields(plan.templates(strict), varied=_asked_to_vary(asked), asked=plan.ranges)
 
 
-@host
+@host(reftime=kinds.time)
 def bank_size(
     data: Observation | FstatData | NormalisedSFTs,
     mismatch: float,
+    alpha: RangeLike | SkyCoord | None = None,
+    delta: RangeLike | None = None,
+    f1dot: RangeLike | Braking = 0.0,
+    f2dot: RangeLike | None = None,
+    f3dot: RangeLike | None = None,
+    *,
     freq: FrequencyLike | tuple[FrequencyLike, FrequencyLike] | None = None,
-    **ranges: Any,
+    orbit: Orbit | Mapping[str, RangeLike] | None = None,
+    region: RegionLike | None = None,
+    reftime: TimeLike | None = None,
 ) -> float:
     """Return the expected number of templates of a lattice by the metric, without laying it.
 
@@ -189,11 +197,8 @@ def bank_size(
 
     Parameters
     ----------
-    data, mismatch, freq
+    data, mismatch, alpha, delta, f1dot, f2dot, f3dot, freq, orbit, region, reftime
         As for `template_bank`.
-    **ranges
-        Ranges and values of parameters: ``alpha``, ``delta``, ``f1dot``, ``f2dot``, ``f3dot``, ``orbit``, ``region``
-        and ``reftime``, as for `template_bank`.
 
     Returns
     -------
@@ -204,7 +209,7 @@ def bank_size(
     Raises
     ------
     TypeError
-        If an argument is unknown or of another kind.
+        If an argument is of another kind.
     ValueError
         As `template_bank`, except for banks that are too large.
 
@@ -215,17 +220,8 @@ def bank_size(
     >>> bool(1e6 < n < 2e6)
     True
     """
-    known = ("alpha", "delta", *SPINS, "orbit", "region", "reftime")
-    unknown = [name for name in ranges if name not in known]
-    if unknown:
-        raise TypeError(f"bank_size has no argument {unknown[0]!r}: there are {', '.join(known)}.")
-    spins = ranges.get("f1dot", 0.0), ranges.get("f2dot"), ranges.get("f3dot")
-    names = "alpha", "delta", "orbit", "reftime", "region"
-    alpha, delta, orbit, reftime, region = (ranges.get(name) for name in names)
-    asked = _Asked(
-        alpha, delta, spins, orbit, reftime, data, freq, probability(mismatch, "mismatch", "try 0.1"), region
-    )
-    return _planned(asked).expected
+    allowed = probability(mismatch, "mismatch", "try 0.1")
+    return _planned(_Asked(alpha, delta, (f1dot, f2dot, f3dot), orbit, reftime, data, freq, allowed, region)).expected
 
 
 class _Asked(NamedTuple):

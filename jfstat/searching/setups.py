@@ -29,6 +29,8 @@ CONFIDENCE = 0.95
 """Detection probability of signals as strong as `h0`."""
 SAMPLES = 4000
 """Number of draws from the population."""
+RANGES = "freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "orbit", "region", "reftime"
+"""Arguments of `bank_size` that a mapping may hold."""
 LARGEST_LOSS = 0.7
 """Mean loss of rho^2 from which on sums of mismatches mean nothing."""
 MOST_SEGMENTS = 8
@@ -188,9 +190,9 @@ def _band(bank: object) -> tuple[float, float]:
     """Return the band to be searched, Hz."""
     if not isinstance(bank, Mapping):
         raise TypeError(f"bank must be a mapping of arguments of jfstat.bank_size, not {shown(bank)}.")
-    there = [name for name in ("data", "mismatch") if name in bank]
-    if there:
-        raise ValueError(f"bank cannot hold {there[0]!r}: give observations and mismatch by themselves.")
+    unknown = [name for name in bank if name not in RANGES]
+    if unknown:
+        raise ValueError(f"bank cannot hold {unknown[0]!r}: give some of {', '.join(RANGES)}.")
     freq = bank.get("freq")
     if not (isinstance(freq, (tuple, list)) and len(freq) == 2):
         raise ValueError(f"bank must hold freq, the band (low, high) in Hz, not {shown(freq)}.")

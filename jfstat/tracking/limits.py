@@ -34,6 +34,8 @@ OCTAVES, BISECTIONS = range(-3, 12), 16
 """Powers of two of that amplitude between which the threshold is sought, and halvings of the interval found."""
 
 
+LARGEST_THRESHOLD = 1e5
+"""Largest log-likelihood up to which amplitudes are tried."""
 NEVER = 1e300
 """Stands for the infinite h0 of injections that are not detected, whatever their strength."""
 
@@ -115,6 +117,8 @@ def path_upper_limit(
         raise TypeError("segments must be FstatData from jfstat.prepare(..., segments=), not narrow data.")
     check_filters(segments)
     least = positive_number(threshold, "threshold", "a log-likelihood")
+    if least > LARGEST_THRESHOLD:
+        raise ValueError(f"threshold={least:g} must be at most {LARGEST_THRESHOLD:g}: it is a log-likelihood.")
     jumps = np.asarray(plain_transitions(transitions))
     wanted = probability(confidence, "confidence", "give one such as 0.95")
     chosen = population or Population()
