@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SAMPLES_AT_ONCE = 1 << 20
 """Number of samples of data over which the sums of several injections are computed together."""
+NEVER = 1e300
+"""Stands in programs for the infinite h0 of injections that are not detected, whatever their strength."""
 FEWEST_BEYOND = 4
 """Number of injections that must lie on either side of the quantile, for it and its error to be known."""
 

@@ -14,7 +14,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slicesizes import AtomSizes, atom_sizes
 from jfstat.limits.analytic import checked_mismatch, checked_threshold
-from jfstat.limits.injections import UpperLimit, check_enough, check_fit_of, check_quiet, quantile, signal_fa_fb
+from jfstat.limits.injections import NEVER, UpperLimit, check_enough, check_fit_of, check_quiet, quantile, signal_fa_fb
 from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
@@ -28,8 +28,10 @@ from jfstat.validation import NumberLike, probability, whole
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-NEVER = 1e300
-"""Stands for the infinite h0 of injections that are not detected, whatever their strength."""
+COVERED = 1e-12
+"""Least 2F of a signal in a window, relative to its 2F in all data or so, that is more than rounding."""
+LEAST_MATRIX = 1e-300
+"""Avoids divisions by 0 without data."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -64,8 +66,8 @@ def transient_upper_limit(
     t0 and tau uniform between their least and largest values in the range. Its Fa and Fb in each slice of time follow
     from its amplitudes, the slice's antenna matrix (Prix, Giampanis & Messenger 2011, Phys. Rev. D 84, 023007) and the
     mean of its window, and are added to those of the data. 2F of each window of the range is then a quadratic function
-    of h0, which three maps tell exactly; the signal is detected from the least h0 on at which any of them exceeds the
-    threshold. What the steps of t0 and tau cost is therefore included.
+    of h0, which maps of the data, the signal and both tell exactly. The signal is detected from the least h0 on at
+    which any of them exceeds the threshold. What the steps of t0 and tau cost is therefore included.
 
     Parameters
     ----------
@@ -73,10 +75,13 @@ def transient_upper_limit(
         Prepared data, without segments.
     threshold : float
         Value of the largest 2F of all windows (``max_twoF``) above which an injection counts as detected, such as that
-        of the search's loudest candidate.
+        of the loudest candidate of a search that ranks by 2F. It is not log10 B_tS/G.
     windows : TransientRange
         Windows of the search.
-    population, confidence, mismatch, injections, seed
+    mismatch : float or array_like
+        As for `upper_limit`. A signal that is shorter than the data loses less than that: its frequency is the better
+        known, the longer it lasts.
+    population, confidence, injections, seed
         As for `upper_limit`. Frequencies and positions of the signals do not depend on their windows.
 
     Returns
@@ -94,7 +99,8 @@ def transient_upper_limit(
     -----
     h0 is the amplitude where the window is 1: of an exponential one, at its start. A signal whose window lies in a gap,
     or outside of the data, is not detected at any h0; if too many are not, there is no limit, and a ValueError says so.
-    The neglected effects are those of `upper_limit`.
+    An injection whose data exceed the threshold by themselves may be detected below its critical h0, too. The neglected
+    effects are those of `upper_limit`.
 
     Examples
     --------
@@ -154,18 +160,23 @@ def _critical(
         fa, fb = (x * shape.astype(x.dtype) for x in (fa, fb))
         alone = compiled_map(replace(own, Fa=fa, Fb=fb), windows).twoF
         nothing = compiled_map(own, windows).twoF
+        # where the antenna matrix cannot be inverted 2F is 4, whatever the data; elsewhere 0 for no data
+        invertible = compiled_map(_sum(replace(own, Fa=0 * fa, Fb=0 * fb), fa, fb, jnp.zeros(())), windows).twoF < 2
+        # sums over exponential windows leave residues of signals that the windows do not cover
+        total = jnp.sum(jnp.abs(fa) ** 2 + jnp.abs(fb) ** 2) / jnp.maximum(jnp.sum(own.A + own.B), LEAST_MATRIX)
+        seen = invertible & (alone > COVERED * total)
         # an amplitude at which data and signal are alike, so that their cross term is precise
-        scale = jnp.sqrt(threshold / jnp.maximum(jnp.max(alone), jnp.finfo(jnp.float64).tiny))
+        scale = jnp.sqrt(threshold / jnp.max(jnp.where(seen, alone, COVERED * total), initial=LEAST_MATRIX))
         both = compiled_map(_sum(own, fa, fb, scale), windows).twoF
-        # where the antenna matrix cannot be inverted 2F is 4, whatever the signal
-        seen = compiled_map(_sum(own, fa, fb, 3 * scale), windows).twoF != both
-        signal = jnp.where(seen, alone, 0.0)
+        signal = jnp.where(seen, alone, 1.0)
         cross = jnp.where(seen, 0.5 * (both - nothing - scale**2 * alone) / scale, 0.0)
         excess = nothing - threshold
         discriminant = cross**2 - excess * signal
-        root = (jnp.sqrt(jnp.maximum(discriminant, 0.0)) - cross) / jnp.where(signal > 0, signal, 1.0)
-        root = jnp.where(signal > 0, root, jnp.where(excess > 0, 0.0, NEVER))
-        each = jnp.where(discriminant < 0, 0.0, jnp.maximum(root, 0.0))
+        size = jnp.sqrt(jnp.maximum(discriminant, 0.0))
+        # the larger root, without cancellation
+        upper = jnp.where(cross > 0, -excess / jnp.where(cross > 0, size + cross, 1.0), (size - cross) / signal)
+        root = jnp.where(seen, upper, jnp.where(excess > 0, 0.0, NEVER))
+        each = jnp.where(seen & (discriminant < 0), 0.0, jnp.maximum(root, 0.0))
         return jnp.min(each), jnp.max(nothing)
 
     return jax.lax.map(one, (points, amplitudes, signals, kept))

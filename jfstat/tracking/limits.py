@@ -14,7 +14,7 @@ from jfstat.data.addsignal import add_signal
 from jfstat.data.checks import check_filters, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.limits.analytic import checked_mismatch
-from jfstat.limits.injections import UpperLimit, check_enough, check_fit_of, check_quiet, quantile
+from jfstat.limits.injections import NEVER, UpperLimit, check_enough, check_fit_of, check_quiet, quantile
 from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
@@ -36,8 +36,6 @@ OCTAVES, BISECTIONS = range(-3, 12), 16
 
 LARGEST_THRESHOLD = 1e5
 """Largest log-likelihood up to which amplitudes are tried."""
-NEVER = 1e300
-"""Stands for the infinite h0 of injections that are not detected, whatever their strength."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -68,7 +66,8 @@ def path_upper_limit(
 ) -> PathUpperLimit:
     """Compute the h0 at which wandering signals injected into the data exceed a threshold with a given probability.
 
-    This is `upper_limit` for searches with `BestPath` or `track` (Suvorova et al. 2016, Phys. Rev. D 93, 123009). Each
+    This is `upper_limit` for searches with `BestPath` or `track` without a known amplitude (Suvorova et al. 2016, Phys.
+    Rev. D 93, 123009). Each
     signal jumps from one segment to the next with the probabilities of `transitions`, begins anywhere in the band such
     that it stays there, at any offset from the frequencies of the data, and has another phase in each segment. 2F of
     every segment at every frequency is a quadratic function of h0, from the data, the signal alone, and both; the
@@ -85,10 +84,14 @@ def path_upper_limit(
         loudest candidate, or the threshold of `viterbi_null` for a false-alarm probability.
     transitions : int or array_like
         See `viterbi`; of the search and of the signals.
-    population, confidence, mismatch, seed
+    mismatch : float or array_like
+        As for `upper_limit`, but of position, spin-downs and orbit alone: what frequencies between those of the data
+        cost is in the injections.
+    population, confidence, seed
         As for `upper_limit`. A frequency of the population is that in the first segment.
     injections : int
-        Number of injections. Each takes three transforms of every segment: seconds for a hundred segments.
+        Number of injections. Each takes three transforms of every segment and the best path through them 32 times:
+        seconds for a hundred segments.
 
     Returns
     -------
@@ -104,7 +107,8 @@ def path_upper_limit(
     Notes
     -----
     The search is that of one template: what other templates add to noise is in the threshold. SFTs are taken to be
-    rectangular. Other neglected effects are those of `upper_limit`.
+    rectangular. For SFTs with a window w multiply h0 by rms(w)/mean(w), which is 1.22 for Hann. Other neglected effects
+    are those of `upper_limit`.
 
     Examples
     --------
@@ -185,7 +189,8 @@ def _critical(
             own, f, turn = rows
             signal = with_fields(point, fkdot=point.fkdot.at[0].set(f))
             weak = Amplitude(unit, amplitude.cosi, amplitude.psi, turn)
-            silent = replace(own, series=jnp.zeros_like(own.series))
+            nothing: FstatData = jax.tree.map(jnp.zeros_like, own.filters)
+            silent = replace(own, series=jnp.zeros_like(own.series), filters=nothing)
             each = own, add_signal(silent, signal, weak), add_signal(own, signal, weak)
             return tuple(band_values(x, point, two_f) for x in each)  # type: ignore[arg-type]
 
@@ -211,6 +216,6 @@ def _critical(
         quiet = best(jnp.zeros(()))
         _, high = jax.lax.fori_loop(0, BISECTIONS, halved, (low, high))
         found = unit * jnp.where((index < 0) & (quiet > threshold), 0.0, high)
-        return jnp.where(loud[-1] | jnp.isnan(quiet), found, NEVER), quiet
+        return jnp.where(loud[-1], found, NEVER), quiet
 
     return jax.lax.map(one, (points, amplitudes, paths, phases, kept))

@@ -67,6 +67,16 @@ def test_the_largest_of_many_windows_crosses_the_threshold(noise):
         assert min(values) - 1.0 < 60.0 < max(values) + 1.0
 
 
+def test_short_exponential_windows_leave_no_residues(noise):
+    """Sums over exponential windows leave rounding of what other windows hold, which counted as signals."""
+    hourly = jfstat.TransientRange("exponential", START + 3600.0 * np.arange(22), [1200.0])
+    limit = jfstat.transient_upper_limit(noise, 40.0, hourly, POPULATION, injections=100)
+    assert np.min(limit.critical_h0) > 1e-25
+    few = jfstat.TransientRange("exponential", START + 36000.0 * np.arange(3), [1200.0])
+    with pytest.raises(ValueError, match="injections are not seen at any h0"):
+        jfstat.transient_upper_limit(noise, 40.0, few, POPULATION, injections=100)
+
+
 def test_a_window_of_all_data_gives_the_limit_on_persistent_signals(noise):
     whole = jfstat.TransientRange("rectangular", [START - 100.0], [DAY + 200.0])
     transient = jfstat.transient_upper_limit(noise, 40.0, whole, POPULATION, injections=100, seed=3)

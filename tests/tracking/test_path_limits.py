@@ -57,8 +57,28 @@ def test_injections_wander_as_the_transitions_say(noise, limit):
     assert 0 < limit.h0_error < 0.2 * limit.h0
 
 
+@pytest.mark.parametrize("threshold", [70.0, 3000.0])
+def test_the_best_path_crosses_the_threshold_at_the_critical_amplitude(noise, threshold):
+    """With the signal's own phases, added to the data of each segment, at two thresholds and with a mismatch."""
+    seed, mismatch = 2, 0.3
+    limit = jfstat.path_upper_limit(noise, threshold, JUMPS, POPULATION, injections=80, seed=seed, mismatch=mismatch)
+    phases = np.random.default_rng([seed, 4]).uniform(0, 2 * np.pi, limit.frequencies.shape)
+    k = int(np.argsort(limit.critical_h0)[40])
+    point, own = one(limit.points, k), one(limit.amplitudes, k)
+    values = []
+    for factor in (0.998, 1.002):
+        h0 = factor * limit.critical_h0[k] * np.sqrt(1 - mismatch)
+        table = []
+        for i in range(K):
+            at = jfstat.Doppler(point.alpha, point.delta, [limit.frequencies[k, i]])
+            signal = jfstat.Amplitude(h0, own.cosi, own.psi, phases[k, i])
+            table.append(jfstat.twoF_band(jfstat.add_signal(noise[i], at, signal), at))
+        values.append(float(jfstat.viterbi(0.5 * np.stack(table), JUMPS).log_likelihood))
+    assert values[0] < threshold < values[1]
+
+
 @pytest.mark.ci
-def test_the_best_path_crosses_the_threshold_at_the_critical_amplitude(limit):
+def test_the_best_path_of_sfts_crosses_the_threshold_at_the_critical_amplitude(limit):
     """With signals in SFTs, of random phases in all segments, which stand for those of the injection."""
     rng = np.random.default_rng(3)
     for k in np.argsort(limit.critical_h0)[[40]]:
