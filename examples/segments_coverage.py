@@ -37,7 +37,7 @@ from bank_coverage import timestamps as gappy_timestamps  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import written_to  # noqa: E402
-from jfstat.banks.coherent import Group  # noqa: E402
+from jfstat.banks.coherent import IsolatedGroup  # noqa: E402
 from jfstat.banks.space import Templates  # noqa: E402
 from jfstat.maths.vectors import angles, unit_vector  # noqa: E402
 from jfstat.metrics.phasemetric import factor  # noqa: E402
@@ -141,7 +141,7 @@ def bank_of(number: int, sky: int, mismatch: float) -> Bank:
     templates = Templates(np.asarray(bank.alpha), np.asarray(bank.delta), np.asarray(bank.fkdot)[:, 1 : 1 + len(names)])
     common = bank.reftime.common
     fmax = float(data.frequencies[-1])
-    group = Group(templates)
+    group = IsolatedGroup(jax.tree.map(np.asarray, bank))
     near = [group.nearest(own, common, fmax, mismatch) for own in data.observation.segments]
     r = factor(data.observation, len(names), common, fmax)
     rows = np.concatenate([templates.spins, unit_vector(templates.alpha, templates.delta)], axis=1)
@@ -212,7 +212,7 @@ def others(bank: Bank, index: np.ndarray, f: np.ndarray, kind: str) -> np.ndarra
         shift = near.shift[:, index].sum(axis=0)
         shift = np.rint(shift / dfreq) * dfreq if kind == "bins" else shift
         there = near.templates
-        parts.append(np.column_stack([there.alpha[place], there.delta[place], f + shift, there.spins[place]]))
+        parts.append(np.column_stack([there.alpha[place], there.delta[place], f + shift, there.fkdot[place, 1:]]))
     return np.stack(parts, axis=1)
 
 
@@ -301,7 +301,7 @@ def counts(box: Counted, mismatch: float) -> dict[str, Any]:
     bank: Any = jfstat.template_bank(alpha=box.alpha, delta=box.delta, f1dot=box.f1dot, mismatch=mismatch, data=data)
     templates = Templates(np.asarray(bank.alpha), np.asarray(bank.delta), np.asarray(bank.fkdot)[:, 1:])
     fmax, n = float(data.frequencies[-1]), data.layout.n_frequencies
-    group, common = Group(templates), bank.reftime.common
+    group, common = IsolatedGroup(jax.tree.map(np.asarray, bank)), bank.reftime.common
     near = (group.nearest(own, common, fmax, mismatch) for own in data.observation.segments)
     coherent = sum(len(x.templates.alpha) for x in near)
     with tempfile.TemporaryDirectory() as folder:
