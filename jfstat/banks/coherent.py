@@ -14,75 +14,43 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.nearest import Nearest, computed_on_cpu, differences, distinct_points, gap_in, pieces_of
+from jfstat.banks.nearest import CELL, Group, Nearest, differences, distinct_points, nearest_integers
 from jfstat.banks.patches import Patch, Shape, triangle_around
 from jfstat.banks.patchmetric import map_factor
 from jfstat.banks.regions import Disc
 from jfstat.banks.space import ParameterSpace
-from jfstat.data.memory import Device
 from jfstat.data.observation import Observation
-from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
-from jfstat.maths.vectors import angles, unit_vector
+from jfstat.maths.lattices import covering_radius, lattice_points
+from jfstat.maths.vectors import angles
 from jfstat.maths.zorder import z_order
 from jfstat.metrics.phasemetric import drift, factor
-from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
 WIDEST = 0.6
 """Largest radius of a patch, rad, on which a single map is used."""
 LEAST_RADIUS = 1e-6
 """Radius of the patch that contains a single position and others very close to it, rad."""
-CELL = 0.5
-"""Width of the cells of `zorder.z_order`: a signal half a cell away loses less than a tenth of rho^2."""
 
 
-class IsolatedGroup:
-    """Templates of isolated sources, whose nearest points in the lattices of several segments are wanted.
+class IsolatedGroup(Group):
+    """Templates of isolated sources, whose nearest points in the lattices of several segments are wanted."""
 
-    Attributes
-    ----------
-    stack : Doppler
-        m templates, NumPy leaves.
-    device : Device or None
-        Device that computes nearest points; by default JAX's default device.
-    n : (m, 3) float64
-        Unit vectors of their positions.
-    centre, radius : (3,) float64, float
-        Centre and radius of a cap that holds all positions, rad; see `cap_of`.
-    """
+    widest = WIDEST
 
-    def __init__(self, stack: Doppler, device: Device | None = None):
-        self.stack, self.device = stack, device
-        self.spins = np.asarray(stack.fkdot)[:, 1:]
-        self.n = unit_vector(np.asarray(stack.alpha), np.asarray(stack.delta))
-        self.centre, self.radius = cap_of(self.n)
-
-    def __len__(self) -> int:
-        return len(self.n)
+    @cached_property
+    def spins(self) -> np.ndarray:
+        """Derivatives of the frequency, (m, s) float64, Hz/s^k."""
+        return np.asarray(self.stack.fkdot)[:, 1:]
 
     @property
-    def on_cpu(self) -> bool:
-        """Whether nearest points are computed on a CPU."""
-        return computed_on_cpu(self.device)
-
-    @property
-    def gap(self) -> int | None:
-        """Number of the template before which to divide the group, which is too wide for one lattice; None if not."""
-        return gap_in(self.n) if self.radius > WIDEST else None
+    def parameters(self) -> np.ndarray:
+        """Positions and spin-downs, (3 + s, m) float64."""
+        return np.concatenate([self.n.T, self.spins.T])
 
     @cached_property
     def one_position(self) -> bool:
         """Whether all templates are at the same position."""
         return bool(np.all(self.n == self.n[0]))
-
-    @property
-    def pieces(self) -> list[jax.Array]:
-        """Positions and spin-downs, (3 + s, size) float64 each, on the device; see `nearest.pieces_of`."""
-        return self._pieces
-
-    @cached_property
-    def _pieces(self) -> list[jax.Array]:
-        return pieces_of(np.concatenate([self.n.T, self.spins.T]), self.device)
 
     def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
         """Return the points of a segment's lattice that are nearest to the templates; see `nearest.Group`.
@@ -107,10 +75,7 @@ class IsolatedGroup:
         n, own = lattice.parameters(points)
         # differences to the points after they were moved onto the map, not to the integers' points
         of_points = slopes @ np.concatenate([n, own], axis=1).T
-        alpha, delta = angles(n)
-        fkdot = np.column_stack([np.full(len(own), np.asarray(self.stack.fkdot)[0, 0]), own])
-        templates = jax.tree.map(np.asarray, Doppler(alpha, delta, fkdot, reftime))
-        return Nearest(templates, index, differences(moved, of_points, index))
+        return Nearest(self.points(*angles(n), own, reftime), index, differences(moved, of_points, index))
 
     def order(self, observation: Observation, reftime: GPSTime, fmax: float) -> np.ndarray:
         """Return the Z-order of the templates in coordinates in which the segments' metric is the identity."""
@@ -118,16 +83,6 @@ class IsolatedGroup:
         # in 32 bits, so that other processors round it to the same numbers
         order = np.asarray(_ordered(self.pieces, r[1:, 1:].astype(np.float32).astype(np.float64)))
         return order[order < len(self)]
-
-
-def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return centre, (3,), and radius, rad, of a cap that holds positions, (m, 3); pi if widely spread."""
-    mean = np.mean(n, axis=0)
-    size = np.linalg.norm(mean)
-    if size < 0.1:
-        return n[0], np.pi
-    centre = mean / size
-    return centre, float(2 * np.arcsin(min(1.0, 0.5 * np.max(np.linalg.norm(n - centre, axis=1)))))
 
 
 @dataclass(frozen=True)
@@ -215,13 +170,8 @@ def _rounded(x: jax.Array, origin: jax.Array, matrix: jax.Array, slopes: jax.Arr
         See `_Lattice`.
     slopes : (2, 3 + s) float64
     """
-    d, k = matrix.shape
-    away = [x[i] - origin[i] for i in range(d)]
-    # sums of products, since XLA computes products of matrices in lower precision on some devices
-    place = [sum(own * matrix[i, j] for i, own in enumerate(away)) for j in range(k)]
     moved = [sum(own * slopes[j, i] for i, own in enumerate(x)) for j in range(2)]
-    integers = nearest_points(jnp.stack(place, axis=-1)).T if k else jnp.zeros((0, x.shape[1]))
-    return integers.astype(jnp.int32), jnp.stack(moved)
+    return nearest_integers(x, origin, matrix), jnp.stack(moved)
 
 
 def _solved(factor: np.ndarray, points: np.ndarray) -> np.ndarray:

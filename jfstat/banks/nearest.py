@@ -6,7 +6,10 @@ share are kept once.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +18,19 @@ import numpy as np
 from jfstat.data.memory import Device, default_device
 from jfstat.data.observation import Observation
 from jfstat.maths.ladder import padded_size
-from jfstat.signal.templates import Doppler
+from jfstat.maths.lattices import nearest_points
+from jfstat.maths.vectors import unit_vector
+from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import with_fields
 
 PIECE, LEAST_PIECE = 1 << 16, 1 << 10
 """Largest and smallest number of templates whose nearest points one call computes on a CPU, so that they stay in its
 caches; numbers between them are powers of two."""
 STEPS = 4
 """Padded numbers of templates per octave on other devices, where one call computes all."""
+CELL = 0.5
+"""Width of the cells of `zorder.z_order`: a signal half a cell away loses less than a tenth of rho^2."""
 DENSE = 8
 """Largest ratio of range to count for which integers are sorted by a table of the whole range."""
 Array: TypeAlias = np.ndarray | jax.Array
@@ -50,29 +58,55 @@ class Nearest(NamedTuple):
     shift: Array
 
 
-class Group(Protocol):
+class Group(ABC):
     """Templates of a bank, for which the nearest points in the lattices of several segments are wanted.
 
     `coherent.IsolatedGroup` and `orbitgroup.OrbitGroup` are such groups.
+
+    Attributes
+    ----------
+    stack : Doppler
+        m templates, NumPy leaves.
+    device : Device or None
+        Device that computes nearest points; by default JAX's default device.
+    n : (m, 3) float64
+        Unit vectors of their positions.
+    centre, radius : (3,) float64, float
+        Centre and radius of a cap that holds all positions, rad; see `cap_of`.
     """
+
+    widest: ClassVar[float]
+    """Largest radius, rad, for which one lattice serves."""
+
+    def __init__(self, stack: Doppler, device: Device | None = None):
+        self.stack, self.device = stack, device
+        self.n = unit_vector(np.asarray(stack.alpha), np.asarray(stack.delta))
+        self.centre, self.radius = cap_of(self.n)
+
+    def __len__(self) -> int:
+        return len(self.n)
 
     @property
     def on_cpu(self) -> bool:
         """Whether nearest points are computed on a CPU."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    @property
-    def pieces(self) -> list[jax.Array]:
-        """Parameters of the templates on the device, see `pieces_of`; computed once."""
-        ...
+        return computed_on_cpu(self.device)
 
     @property
     def gap(self) -> int | None:
         """Number of the template before which to divide the group, which is too wide for one lattice; None if not."""
-        ...
+        return gap_in(self.n) if self.radius > self.widest else None
 
+    @property
+    @abstractmethod
+    def parameters(self) -> np.ndarray:
+        """What `nearest` computes with, (p, m) float64."""
+
+    @cached_property
+    def pieces(self) -> list[jax.Array]:
+        """Parameters on the device; see `pieces_of`."""
+        return pieces_of(self.parameters, self.device)
+
+    @abstractmethod
     def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
         """Return the points of a segment's lattice that are nearest to the templates, maximised over frequency.
 
@@ -88,19 +122,54 @@ class Group(Protocol):
             Largest fraction of rho^2 that the segment's 2F of a template loses at its nearest point, apart from the
             loss between bins of frequency.
         """
-        ...
 
+    @abstractmethod
     def order(self, observation: Observation, reftime: GPSTime, fmax: float) -> np.ndarray:
         """Return an order of the templates, (m,) int32, in which neighbours have many nearest points in common.
 
         The arguments are those of `nearest`, with the observation of all segments.
         """
-        ...
+
+    def points(self, alpha: Array, delta: Array, spins: Array, reftime: GPSTime, orbit: Orbit | None = None) -> Doppler:
+        """Return points of a lattice as a stack, NumPy leaves, at the frequency of the group's templates."""
+        k = len(alpha)
+        fkdot = np.column_stack([np.full(k, np.asarray(self.stack.fkdot)[0, 0]), spins])
+        each = jax.tree.map(lambda x: np.full(k, x), reftime)
+        return with_fields(self.stack, alpha=alpha, delta=delta, fkdot=fkdot, reftime=each, orbit=orbit)
 
 
 def computed_on_cpu(device: Device | None) -> bool:
     """Return whether a device, by default JAX's default device, is a CPU."""
     return (default_device() if device is None else device).platform == "cpu"
+
+
+def cap_of(n: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return centre, (3,), and radius, rad, of a cap that holds positions, (m, 3); pi if widely spread."""
+    mean = np.mean(n, axis=0)
+    size = np.linalg.norm(mean)
+    if size < 0.1:
+        return n[0], np.pi
+    centre = mean / size
+    return centre, float(2 * np.arcsin(min(1.0, 0.5 * np.max(np.linalg.norm(n - centre, axis=1)))))
+
+
+def nearest_integers(x: Sequence[jax.Array] | jax.Array, origin: jax.Array, matrix: jax.Array) -> jax.Array:
+    """Return integers of the lattice points nearest to m templates, (k, m) int32; traceable.
+
+    Parameters
+    ----------
+    x : (d, m) float64
+        Coordinates of the templates.
+    origin, matrix : (d,), (d, k) float64
+        Coordinates of the origin, and the matrix from offsets to places in units of `nearest_points`.
+    """
+    d, k = matrix.shape
+    if not k:
+        return jnp.zeros((0, x[0].shape[0]), jnp.int32)
+    away = [x[i] - origin[i] for i in range(d)]
+    # sums of products, since XLA computes products of matrices in lower precision on some devices
+    place = [sum(own * matrix[i, j] for i, own in enumerate(away)) for j in range(k)]
+    return nearest_points(jnp.stack(place, axis=-1)).T.astype(jnp.int32)
 
 
 def pieces_of(parameters: np.ndarray, device: Device | None) -> list[jax.Array]:

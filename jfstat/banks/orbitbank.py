@@ -8,7 +8,7 @@ import numpy as np
 
 from jfstat.banks.orbitlattice import divided, templates_of
 from jfstat.banks.orbitmetric import Comparison
-from jfstat.banks.orbitspace import LARGEST_ECC, Elements, orbit_space
+from jfstat.banks.orbitspace import FLAT_RADIUS, LARGEST_ECC, Elements, orbit_space
 from jfstat.banks.ranges import sky_box, sky_positions, within_ranges
 from jfstat.maths.vectors import unit_vector
 from jfstat.signal.parameters import spin_name
@@ -26,8 +26,6 @@ MOST_TEMPLATES = 2e7
 """Largest number of templates of a bank with ranges of orbits."""
 MOST_RANGES = 6
 """Largest number of parameters with ranges."""
-SKY_RADIUS = 0.5
-"""Largest distance of a sky box's corners from its middle, rad: the box must fit on one flat map."""
 MOST_ECC = 0.8
 """Largest eccentricity of ranges."""
 
@@ -134,9 +132,9 @@ def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> l
     ends = (box.alpha, box.alpha + box.width), (box.south, box.north)
     centre = unit_vector(np.float64(np.mean(ends[0])), np.float64(np.mean(ends[1])))
     corners = unit_vector(np.array(ends[0])[:, None], np.array(ends[1]))
-    if box.width > 2 * SKY_RADIUS or np.min(corners @ centre) < np.cos(SKY_RADIUS):
+    if box.width > 2 * FLAT_RADIUS or np.min(corners @ centre) < np.cos(FLAT_RADIUS):
         raise ValueError(
-            f"alpha and delta must span less than {2 * SKY_RADIUS} rad where orbits have ranges or data are "
+            f"alpha and delta must span less than {2 * FLAT_RADIUS} rad where orbits have ranges or data are "
             "NormalisedSFTs: make a bank of each part."
         )
     return [{"alpha": ends[0], "delta": ends[1]}]

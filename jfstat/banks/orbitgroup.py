@@ -13,24 +13,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.coherent import CELL, cap_of
-from jfstat.banks.nearest import Nearest, computed_on_cpu, differences, distinct_points, gap_in, pieces_of
-from jfstat.banks.orbitlattice import LEAST, Lattice, largest_factor, thinnest_lattice, with_floor
-from jfstat.banks.orbitmetric import Phases, sampled
-from jfstat.banks.orbitspace import CHUNK, Chart, Elements, Place, coordinates, elements, factors
-from jfstat.data.memory import Device
+from jfstat.banks.nearest import CELL, Group, Nearest, differences, distinct_points, nearest_integers, pieces_of
+from jfstat.banks.orbitlattice import LEAST, Lattice, largest_factor, middle_and_scale, thinnest_lattice, with_floor
+from jfstat.banks.orbitmetric import Phases, filled, sampled
+from jfstat.banks.orbitspace import CHUNK, FLAT_RADIUS, Chart, Elements, Place, coordinates, elements, factors
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
-from jfstat.maths.lattices import nearest_points
-from jfstat.maths.vectors import angles, tangents, unit_vector
+from jfstat.maths.vectors import angles, tangents
 from jfstat.maths.zorder import z_order
 from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import columns as parameter_values
 from jfstat.signal.values import with_fields
 
-WIDEST = 0.5
-"""Largest radius of a group on the sky, rad, so that it fits on one flat map."""
 NODES = 64
 """Number of times of each detector in a segment at which phases are compared."""
 SAMPLES = 4096
@@ -39,49 +35,26 @@ AT_ONCE = 8192
 """Number of templates whose phases are computed together, so that they stay in a processor's caches."""
 
 
-class OrbitGroup:
-    """Templates in binaries, whose nearest points in the lattices of several segments are wanted.
+class OrbitGroup(Group):
+    """Templates in binaries, whose nearest points in the lattices of several segments are wanted."""
 
-    Attributes
-    ----------
-    stack : Doppler
-        m templates, NumPy leaves.
-    device : Device or None
-        Device that computes nearest points; by default JAX's default device.
-    columns : dict of str to (m,) float64
-        Parameters apart from the frequency.
-    """
-
-    def __init__(self, stack: Doppler, device: Device | None = None):
-        assert stack.orbit is not None
-        self.stack, self.orbit, self.device = stack, stack.orbit, device
-        spins = {spin_name(k): stack.fkdot[:, k] for k in range(1, stack.fkdot.shape[1])}
-        orbit = {name: getattr(self.orbit, name) for name in ORBIT_FIELDS}
-        given = {"alpha": stack.alpha, "delta": stack.delta} | spins | orbit
-        self.columns = {name: np.asarray(x, np.float64) for name, x in given.items()}
-
-    def __len__(self) -> int:
-        return len(self.columns["alpha"])
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether nearest points are computed on a CPU."""
-        return computed_on_cpu(self.device)
-
-    @property
-    def gap(self) -> int | None:
-        """Number of the template before which to divide the group, which is too wide for one lattice; None if not."""
-        n = unit_vector(self.columns["alpha"], self.columns["delta"])
-        return gap_in(n) if cap_of(n)[1] > WIDEST else None
-
-    @property
-    def pieces(self) -> list[jax.Array]:
-        """Columns, (p, size) float64 each, on the device; see `nearest.pieces_of`."""
-        return self._pieces
+    widest = FLAT_RADIUS
 
     @cached_property
-    def _pieces(self) -> list[jax.Array]:
-        return pieces_of(np.stack(list(self.columns.values())), self.device)
+    def columns(self) -> dict[str, np.ndarray]:
+        """Parameters apart from the frequency, (m,) float64 each."""
+        return {name: x for name, x in parameter_values(self.stack).items() if name != "freq"}
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Columns, (p, m) float64."""
+        return np.stack(list(self.columns.values()))
+
+    @property
+    def orbit(self) -> Orbit:
+        """Orbits of the templates."""
+        assert self.stack.orbit is not None
+        return self.stack.orbit
 
     @cached_property
     def n_spins(self) -> int:
@@ -107,51 +80,44 @@ class OrbitGroup:
         rows = np.unique(np.concatenate([every, *ends]))
         return {name: np.maximum(x[rows], LEAST.get(name, -np.inf)) for name, x in self.columns.items()}
 
-    def place(self, middle: float, reftime: GPSTime, frequency: float) -> Place:
-        """Return the origin of coordinates whose times count from `middle`, GPS s; see `Place`."""
+    @cached_property
+    def origin(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
+        """First fields of `Place`: the map of the sky, and spin-downs and orbit in the middle of their ranges."""
         ends = {name: (float(x.min()), float(x.max())) for name, x in self.columns.items()}
         mean = {name: max(0.5 * (low + high), LEAST.get(name, -np.inf)) for name, (low, high) in ends.items()}
-        up = cap_of(unit_vector(self.columns["alpha"], self.columns["delta"]))[0]
         spins = np.array([mean[spin_name(k)] for k in range(1, self.n_spins + 1)])
         orbit = {name: mean[name] if name in self.varied else ends[name][0] for name in ORBIT_FIELDS}
         if "ecc" in self.varied or "argp" in self.varied:  # whose coordinates are divided by the size
             orbit["asini"] = mean["asini"]
-        return Place(up, tangents(up), spins, orbit, middle, reftime, frequency)
+        return self.centre, tangents(self.centre), spins, orbit
 
     def nearest(self, segment: Observation, reftime: GPSTime, fmax: float, mismatch: float) -> Nearest:
         """Return the points of a segment's lattice that are nearest to the templates; see `nearest.Group`."""
         phases = _phases(segment)
-        place = self.place(phases.middle, reftime, fmax)
+        place = Place(*self.origin, phases.middle, reftime, fmax)
         chart, lattice = self._lattice(phases, place, mismatch, float(segment.tspan))
-        spins = any(spin_name(k) in self.varied for k in range(1, self.n_spins + 1))
         names = tuple(self.columns)
-        found = [
-            (
-                _rounded(x, place, lattice.middle, lattice.matrix, _offset(lattice), chart, names),
-                _frequencies(x, phases, place, names, spins),
-            )
-            for x in self.pieces
-        ]
+        spins = any(spin_name(k) in self.varied for k in range(1, self.n_spins + 1))
+        frequencies = partial(_frequencies, phases=phases, place=place, names=names, spins=spins)
+        zero = lattice.coordinates(np.zeros((1, lattice.n_wide), np.int64))[0]
+        found = [(_rounded(x, place, zero, lattice.matrix, chart, names), frequencies(x)) for x in self.pieces]
         points, index, moved = distinct_points(found, len(self), self.on_cpu)
         own = self._elements_at(chart, place, lattice.coordinates(points))
-        columns = np.concatenate([own.alpha[None], own.delta[None], own.spins.T, np.stack(own[3:])])
-        each = [np.asarray(_frequencies(x, phases, place, names, spins)) for x in pieces_of(columns, self.device)]
-        of_points = np.concatenate(each, axis=1)[:, : len(points)]
-        fkdot = np.column_stack([np.full(len(points), np.asarray(self.stack.fkdot)[0, 0]), own.spins])
         orbit = with_fields(self.orbit, **dict(zip(ORBIT_FIELDS, own[3:], strict=True)))
-        each_reftime = jax.tree.map(lambda x: np.full(len(points), x), reftime)
-        fields = dict(alpha=own.alpha, delta=own.delta, fkdot=fkdot, reftime=each_reftime, orbit=orbit)
-        return Nearest(with_fields(self.stack, **fields), index, differences(moved, of_points, index))
+        stack = self.points(own.alpha, own.delta, own.spins, reftime, orbit)
+        columns = OrbitGroup(stack, self.device).pieces
+        of_points = np.concatenate([np.asarray(frequencies(x)) for x in columns], axis=1)[:, : len(points)]
+        return Nearest(stack, index, differences(moved, of_points, index))
 
     def order(self, observation: Observation, reftime: GPSTime, fmax: float) -> np.ndarray:
         """Return the Z-order of the templates in coordinates in which the segments' mean metric is the identity."""
         phases = Phases.of(observation)
-        place = self.place(phases.middle, reftime, fmax)
+        place = Place(*self.origin, phases.middle, reftime, fmax)
         chart = Chart(self.varied, self.n_spins)
         if not chart.coordinates:
             return np.arange(len(self), dtype=np.int32)
         x = coordinates(chart, place, {name: self.columns[name] for name in chart.names})
-        middle, scale = _middle_and_scale(x)
+        middle, scale = middle_and_scale(x)
         r = np.asarray(factors(phases, place, self._few(x), scale, chart))
         whitened = (x - middle) / scale @ r[len(r) // 2, 1:, 1:].T
         # in 32 bits, so that other processors round it to the same numbers
@@ -169,7 +135,7 @@ class OrbitGroup:
     def _lattice_in(self, chart: Chart, phases: Phases, place: Place, mismatch: float) -> tuple[Lattice, float]:
         """Return the lattice in some coordinates, and its expected number of points."""
         x = coordinates(chart, place, {name: self.sample[name] for name in chart.names})
-        middle, scale = _middle_and_scale(x)
+        middle, scale = middle_and_scale(x)
         local = np.asarray(factors(phases, place, self._few(x), scale, chart))[:, 1:, 1:]
         return thinnest_lattice(middle, scale, largest_factor(with_floor(local, mismatch)), x, mismatch)
 
@@ -187,20 +153,7 @@ class OrbitGroup:
 
 def _phases(segment: Observation) -> Phases:
     """Return what to compare in a segment: phases at `NODES` times of each detector, the last of them empty if few."""
-    time, weight = sampled(*segment.phase_times(), NODES * len(segment.detectors))
-    more = [(0, 0), (0, NODES - time.shape[1])]
-    return Phases(segment, np.pad(time, more, mode="edge"), np.pad(weight, more))
-
-
-def _middle_and_scale(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return middle and half width of coordinates, (k, n): (n,) float64 each, the latter never 0."""
-    low, high = x.min(axis=0), x.max(axis=0)
-    middle = 0.5 * (low + high)
-    return middle, np.maximum(0.5 * (high - low), 1e-12 * np.abs(middle) + 1e-300)
-
-
-def _offset(lattice: Lattice) -> np.ndarray:
-    return lattice.offset[: lattice.n_wide] * lattice.unit
+    return Phases(segment, *filled(*sampled(*segment.phase_times(), NODES * len(segment.detectors)), NODES))
 
 
 @partial(jax.jit, static_argnames="chart")
@@ -212,9 +165,8 @@ def _elements(x: jax.Array, place: Place, chart: Chart) -> Elements:
 def _rounded(
     columns: jax.Array,
     place: Place,
-    middle: jax.Array,
+    zero: jax.Array,
     matrix: jax.Array,
-    offset: jax.Array,
     chart: Chart,
     names: tuple[str, ...],
 ) -> jax.Array:
@@ -225,18 +177,13 @@ def _rounded(
     columns : (p, size) float64
         Parameters called `names`.
     place : Place
-    middle, matrix, offset : (n,), (n, k), (k,) float64
-        See `Lattice`.
+    zero, matrix : (n,), (n, k) float64
+        Coordinates of a lattice's point of zeros, and `Lattice.matrix`.
     """
-    d, k = matrix.shape
-    if not k:
+    if not matrix.shape[1]:
         return jnp.zeros((0, columns.shape[1]), jnp.int32)
     at = {name: columns[i] for i, name in enumerate(names) if name in chart.names}
-    x = coordinates(chart, place, at).T
-    away = [x[i] - middle[i] for i in range(d)]
-    # sums of products, since XLA computes products of matrices in lower precision on some devices
-    spot = [sum(own * matrix[i, j] for i, own in enumerate(away)) - offset[j] for j in range(k)]
-    return nearest_points(jnp.stack(spot, axis=-1)).T.astype(jnp.int32)
+    return nearest_integers(coordinates(chart, place, at).T, zero, matrix)
 
 
 @partial(jax.jit, static_argnames=("names", "spins"))

@@ -193,8 +193,7 @@ def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
     many = low + (high - low) * _filling(d, SAMPLES)
     many = np.concatenate([many, _corners(low, high)])
     x = space.coordinates(many)
-    middle = 0.5 * (x.min(axis=0) + x.max(axis=0))
-    scale = np.maximum(0.5 * (x.max(axis=0) - x.min(axis=0)), 1e-12 * np.abs(middle) + 1e-300)
+    middle, scale = middle_and_scale(x)
     few = _spread(space, low, high)
     local = with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
     factor = largest_factor(local)
@@ -208,6 +207,13 @@ def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
     edges = _edges(space, factor, scale, low, high)
     lattice, expected = thinnest_lattice(middle, scale, factor, x, space.mismatch, edges)
     return Box(space, low, high, lattice, expected, flat)
+
+
+def middle_and_scale(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return middle and half width of coordinates, (k, n): (n,) float64 each, the latter never 0."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    middle = 0.5 * (low + high)
+    return middle, np.maximum(0.5 * (high - low), 1e-12 * np.abs(middle) + 1e-300)
 
 
 def thinnest_lattice(

@@ -83,11 +83,7 @@ class Phases:
         most = max(MOST_TIMES // n, LEAST_TIMES * len(observation.detectors))
         drawn = [sampled(*own, most) for own in each]
         k = max(time.shape[1] for time, _ in drawn)
-        filled = [
-            (np.pad(t, [(0, 0), (0, k - t.shape[1])], mode="edge"), np.pad(w, [(0, 0), (0, k - w.shape[1])]))
-            for t, w in drawn
-        ]
-        return cls(observation, *(np.stack(x) for x in zip(*filled, strict=True)))
+        return cls(observation, *(np.stack(x) for x in zip(*(filled(*own, k) for own in drawn), strict=True)))
 
     @property
     def middle(self) -> float:
@@ -162,6 +158,12 @@ class Tracks:
 def _middle(observation: Observation) -> float:
     """Return the GPS time of the middle of the data, on average over segments, s."""
     return float(np.mean(np.asarray(observation.epoch).astype(float) + np.asarray(observation.middle)))
+
+
+def filled(time: np.ndarray, weight: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and weights, (D, K), filled up to (D, k) with weights of 0."""
+    more = [(0, 0), (0, k - time.shape[1])]
+    return np.pad(time, more, mode="edge"), np.pad(weight, more)
 
 
 def sampled(time: np.ndarray, weight: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

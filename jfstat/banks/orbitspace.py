@@ -32,6 +32,8 @@ CHUNK = 16
 """Number of metrics computed by one call of the compiled program."""
 LARGEST_ECC = 0.95
 """Largest eccentricity of templates, which may lie beyond the ranges."""
+FLAT_RADIUS = 0.5
+"""Largest distance of positions from their middle, rad, so that they fit on one flat map."""
 EDGE = 0.99
 """Largest distance of templates from the middle of the sky's map."""
 
