@@ -371,10 +371,16 @@ def _band(
         return f, (f, f) if band is None else band
     if len(freq) != 2:
         raise ValueError(f"freq must be a frequency or a band (low, high) in Hz, not {shown(freq)}.")
-    low, high = (signal_frequency(x, "freq") for x in freq)
-    if low > high:
-        raise ValueError(f"freq=({low}, {high}) must be ordered: give the lowest frequency first.")
+    low, high = checked_band(*freq)
     return 0.5 * (low + high), (low, high)
+
+
+def checked_band(low: FrequencyLike, high: FrequencyLike) -> tuple[float, float]:
+    """Return the ends of a band, Hz; raise a ValueError if they are no frequencies or not ordered."""
+    ends = signal_frequency(low, "freq"), signal_frequency(high, "freq")
+    if ends[0] > ends[1]:
+        raise ValueError(f"freq=({ends[0]}, {ends[1]}) must be ordered: give the lowest frequency first.")
+    return ends
 
 
 def _spins_by_age(

@@ -130,8 +130,12 @@ def noise_like(key: jax.Array, data: FstatData, *, window: str = "rectangular") 
     check_data(data)
     check_key(key)
     spectra = noise_spectra(key, data, tapered_fraction(window))
-    empty = replace(data, series=jnp.zeros_like(data.series), filters=tuple(jnp.zeros_like(x) for x in data.filters))
-    return _added(empty, spectra)
+    return _added(silent(data), spectra)
+
+
+def silent(data: FstatData) -> FstatData:
+    """Return data without strain, with the filters of none if they have any."""
+    return replace(data, series=jnp.zeros_like(data.series), filters=tuple(jnp.zeros_like(x) for x in data.filters))
 
 
 @jax.jit

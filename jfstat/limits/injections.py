@@ -181,6 +181,25 @@ def check_quiet(loud: np.ndarray, wanted: float, threshold: float) -> None:
         )
 
 
+def settled(
+    critical: ArrayLike, loudest: ArrayLike, wanted: float, threshold: float
+) -> tuple[np.ndarray, float, float]:
+    """Return the critical h0 of n injections, infinite from `NEVER` on, and their quantile with its error.
+
+    Parameters
+    ----------
+    critical, loudest : (n,) float64
+        Critical h0, and value of the statistic in the data without a signal.
+    wanted, threshold : float
+        Confidence, and threshold on the statistic.
+    """
+    strains, values = np.asarray(critical), np.asarray(loudest)
+    check_fit_of(np.isfinite(strains) & np.isfinite(values))
+    check_quiet(values > threshold, wanted, threshold)
+    strains = np.where(strains >= NEVER, np.inf, strains)
+    return strains, *quantile(strains, wanted)
+
+
 def signal_fa_fb(matrix: AntennaMatrix, level: jax.Array, canonical: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return Fa and Fb of a signal at its template, up to the phase between reference time and mid-time of the data.
 

@@ -14,7 +14,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.slicesizes import AtomSizes, atom_sizes
 from jfstat.limits.analytic import checked_mismatch, checked_threshold
-from jfstat.limits.injections import NEVER, UpperLimit, check_enough, check_fit_of, check_quiet, quantile, signal_fa_fb
+from jfstat.limits.injections import NEVER, UpperLimit, check_enough, settled, signal_fa_fb
 from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
@@ -121,12 +121,8 @@ def transient_upper_limit(
     check_enough(n, wanted)
     sizes = atom_sizes(data, jax.tree.map(lambda x: x[0], points), windows.duration)
     every = Windows(windows.t0, windows.tau, windows.shape, windows.end)
-    found = _critical(data.for_one_template, points, amplitudes, signals, kept, least, sizes, every)
-    critical, loudest = (np.asarray(x) for x in found)
-    check_fit_of(np.isfinite(critical) & np.isfinite(loudest))
-    check_quiet(loudest > least, wanted, least)
-    critical = np.where(critical >= NEVER, np.inf, critical)
-    h0, error = quantile(critical, wanted)
+    critical, loudest = _critical(data.for_one_template, points, amplitudes, signals, kept, least, sizes, every)
+    critical, h0, error = settled(critical, loudest, wanted, least)
     return TransientUpperLimit(h0, error, wanted, least, critical, points, amplitudes, signals)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat import kinds
-from jfstat.banks.template_bank import bank_size
+from jfstat.banks.template_bank import bank_size, checked_band
 from jfstat.data.checks import observation_of
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
@@ -16,7 +16,7 @@ from jfstat.limits.analytic import sensitivity_depth, strain_exceeding, unit_pow
 from jfstat.limits.population import Population
 from jfstat.public import host
 from jfstat.searching.session.progress import progress_bar
-from jfstat.validation import positive_number, probability, shown, signal_frequency
+from jfstat.validation import positive_number, probability, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -196,10 +196,7 @@ def _band(bank: object) -> tuple[float, float]:
     freq = bank.get("freq")
     if not (isinstance(freq, (tuple, list)) and len(freq) == 2):
         raise ValueError(f"bank must hold freq, the band (low, high) in Hz, not {shown(freq)}.")
-    low, high = (signal_frequency(x, "freq") for x in freq)
-    if low > high:
-        raise ValueError(f"freq=({low}, {high}) must be ordered: give the lowest frequency first.")
-    return low, high
+    return checked_band(*freq)
 
 
 def _mean_loss(mismatch: float, coherent: float) -> float:

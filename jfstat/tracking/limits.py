@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax
@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.addsignal import add_signal
+from jfstat.data.addsignal import add_signal, silent
 from jfstat.data.checks import check_filters, check_segments
 from jfstat.data.fstatdata import FstatData
 from jfstat.limits.analytic import checked_mismatch
-from jfstat.limits.injections import NEVER, UpperLimit, check_enough, check_fit_of, check_quiet, quantile
+from jfstat.limits.injections import NEVER, UpperLimit, check_enough, settled
 from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
@@ -67,12 +67,11 @@ def path_upper_limit(
     """Compute the h0 at which wandering signals injected into the data exceed a threshold with a given probability.
 
     This is `upper_limit` for searches with `BestPath` or `track` without a known amplitude (Suvorova et al. 2016, Phys.
-    Rev. D 93, 123009). Each
-    signal jumps from one segment to the next with the probabilities of `transitions`, begins anywhere in the band such
-    that it stays there, at any offset from the frequencies of the data, and has another phase in each segment. 2F of
-    every segment at every frequency is a quadratic function of h0, from the data, the signal alone, and both; the
-    signal's leakage into neighbouring frequencies is included. The best path through these tables is found anew at each
-    h0 that a bisection tries.
+    Rev. D 93, 123009). Each signal jumps from one segment to the next with the probabilities of `transitions`, begins
+    anywhere in the band such that it stays there, at any offset from the frequencies of the data, and has another phase
+    in each segment. 2F of every segment at every frequency is a quadratic function of h0, from the data, the signal
+    alone, and both; the signal's leakage into neighbouring frequencies is included. The best path through these tables
+    is found anew at each h0 that a bisection tries.
 
     Parameters
     ----------
@@ -134,12 +133,8 @@ def path_upper_limit(
     points, amplitudes = chosen.draw(n, seed, freq=first)
     points = with_fields(points, fkdot=jnp.asarray(points.fkdot).at[:, 0].set(paths[:, 0]))
     phases = np.random.default_rng([seed, 4]).uniform(0, 2 * np.pi, paths.shape)
-    found = _critical(segments, points, amplitudes, paths, phases, kept, least, jumps)
-    critical, loudest = (np.asarray(x) for x in found)
-    check_fit_of(np.isfinite(loudest) & np.isfinite(critical))
-    check_quiet(loudest > least, wanted, least)
-    critical = np.where(critical >= NEVER, np.inf, critical)
-    h0, error = quantile(critical, wanted)
+    critical, loudest = _critical(segments, points, amplitudes, paths, phases, kept, least, jumps)
+    critical, h0, error = settled(critical, loudest, wanted, least)
     return PathUpperLimit(h0, error, wanted, least, critical, points, amplitudes, paths)
 
 
@@ -189,9 +184,7 @@ def _critical(
             own, f, turn = rows
             signal = with_fields(point, fkdot=point.fkdot.at[0].set(f))
             weak = Amplitude(unit, amplitude.cosi, amplitude.psi, turn)
-            nothing: FstatData = jax.tree.map(jnp.zeros_like, own.filters)
-            silent = replace(own, series=jnp.zeros_like(own.series), filters=nothing)
-            each = own, add_signal(silent, signal, weak), add_signal(own, signal, weak)
+            each = own, add_signal(silent(own), signal, weak), add_signal(own, signal, weak)
             return tuple(band_values(x, point, two_f) for x in each)  # type: ignore[arg-type]
 
         nothing, alone, both = (x.astype(jnp.float64) for x in jax.lax.map(tables, (segments, path, phase)))

@@ -65,10 +65,10 @@ class Interpolated(Statistic):
     Weave). On average the losses of both lattices add. Reading at the nearest frequency loses as much again as the
     spacing of frequencies does in any search. Templates may be in binaries, as in BinaryWeave (Mukherjee, Prix & Wette
     2023, Phys. Rev. D 107, 062005): where segments resolve the period less than all of them together, many templates
-    share a segment's values. Some bins at the edges of the band cannot be summed and do not count, so
-    prepare the band a little wider. Candidates are the loudest of these sums, in the column ``mean_twoF_interpolated``.
-    Their ``mean_twoF`` is computed exactly at their own parameters, and the table is sorted by it. Other columns are as
-    for `MeanTwoF`. Meta has ``coherent_mismatch`` and ``n_coherent``, the number of segments' 2F values that enter the
+    share a segment's values. Some bins at the edges of the band cannot be summed and do not count, so prepare the band
+    a little wider. Candidates are the loudest of these sums, in the column ``mean_twoF_interpolated``. Their
+    ``mean_twoF`` is computed exactly at their own parameters, and the table is sorted by it. Other columns are as for
+    `MeanTwoF`. Meta has ``coherent_mismatch`` and ``n_coherent``, the number of segments' 2F values that enter the
     sums (Weave's ``NCOHTPL``), as planned for the whole search.
 
     Parameters
