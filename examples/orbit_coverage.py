@@ -32,9 +32,9 @@ from scipy.spatial import KDTree  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.banks.orbitlattice import LEAST, _planned, divided  # noqa: E402
-from jfstat.banks.orbitmetric import Phases  # noqa: E402
-from jfstat.banks.orbitspace import OrbitSpace, orbit_space  # noqa: E402
+from jfstat.banks.chart import ChartedSpace, charted_space  # noqa: E402
+from jfstat.banks.comparison import Phases  # noqa: E402
+from jfstat.banks.lattice import LEAST, _planned, divided  # noqa: E402
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients  # noqa: E402
 from jfstat.geometry.nearby import phase_difference, sites  # noqa: E402
 from jfstat.metrics.mismatch import loss  # noqa: E402
@@ -191,7 +191,7 @@ def _thickness(n: int) -> float:
     return float(np.sqrt(n + 1) * (n * (n + 2) / (12 * (n + 1))) ** (0.5 * n))
 
 
-def stack(case: Case, space: OrbitSpace, u: np.ndarray) -> jfstat.Doppler:
+def stack(case: Case, space: ChartedSpace, u: np.ndarray) -> jfstat.Doppler:
     """Templates at parameters u, (k, d), of a space; periapsis and all are as drawn."""
     names, limits = space.chart.names, case.limits
     at = {name: np.full(len(u), 0.5 * sum(x)) for name, x in limits.items()}
@@ -272,7 +272,7 @@ def measure(case: Case, mismatch: float, n: int, n_signals: int) -> dict[str, An
         name: limits.get(name, (0.0, 0.0)) for name in ("alpha", "delta", *(spin_name(k) for k in range(1, s + 1)))
     }
     limits |= {name: case.limits[name] for name in ORBIT_FIELDS}
-    space = orbit_space(Phases.of(observation), limits, s, gps_time(START, "reftime"), case.f, mismatch)
+    space = charted_space(Phases.of(observation), limits, s, gps_time(START, "reftime"), case.f, mismatch)
     space = divided(space)[0].space  # in the coordinates of the bank
     u = rng.uniform(space.low, space.high, (n, len(space.low)))
     edge = rng.integers(len(space.low), size=n // 4)  # a quarter lies on the edges

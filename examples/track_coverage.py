@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import replacing  # noqa: E402
-from jfstat.banks.orbitmetric import JOINED_BINS, NEAREST_BIN  # noqa: E402
+from jfstat.banks.comparison import JOINED_BINS, NEAREST_BIN  # noqa: E402
 from jfstat.signal.values import with_fields  # noqa: E402
 from jfstat.statistic.trackpower import sky_position, track  # noqa: E402
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jfstat.banks.orbitlattice import divided, templates_of
-from jfstat.banks.orbitmetric import Comparison
-from jfstat.banks.orbitspace import FLAT_RADIUS, LARGEST_ECC, Elements, orbit_space
+from jfstat.banks.chart import FLAT_RADIUS, Elements, charted_space, stack_of
+from jfstat.banks.comparison import Comparison
+from jfstat.banks.lattice import divided, expected_number, templates_of
 from jfstat.banks.ranges import sky_box, sky_positions, within_ranges
 from jfstat.maths.vectors import unit_vector
 from jfstat.signal.parameters import spin_name
-from jfstat.signal.templates import Doppler, Orbit
+from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
 
 if TYPE_CHECKING:
@@ -69,13 +69,7 @@ class OrbitBank:
 
     def __init__(self, comparison: Comparison, ranges: OrbitRanges, reftime: GPSTime, fmax: float, mismatch: float):
         spins, orbit = ranges.spins, ranges.orbit
-        if orbit["ecc"][1] > MOST_ECC:
-            raise ValueError(
-                f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: give less eccentric "
-                "orbits."
-            )
-        if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
-            raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
+        require_orbits(orbit)
         limits = {spin_name(k): (float(low), float(high)) for k, (low, high) in enumerate(spins, 1)} | dict(orbit)
         self.reftime, self.spins, self.lattices = reftime, spins, []
         for own in ranges.sky:
@@ -86,13 +80,13 @@ class OrbitBank:
                     f"at most {MOST_RANGES} parameters may have ranges where an orbit has, not {', '.join(wide)}: fix "
                     "some."
                 )
-            space = orbit_space(comparison, all_ranges, len(spins), reftime, fmax, mismatch)
+            space = charted_space(comparison, all_ranges, len(spins), reftime, fmax, mismatch)
             self.lattices.append((space, divided(space)))
 
     @property
     def expected(self) -> float:
         """Expected number of templates."""
-        return sum(sum(box.expected for box in boxes) if boxes else 1.0 for _, boxes in self.lattices)
+        return sum(expected_number(boxes) for _, boxes in self.lattices)
 
     def templates(self, freq: float, strict: bool) -> Doppler:
         """Return the templates at a frequency, Hz; if `strict`, those whose spin-downs lie in their ranges.
@@ -102,18 +96,31 @@ class OrbitBank:
         ValueError
             If the bank would have too many templates.
         """
-        if self.expected > MOST_TEMPLATES:
-            raise ValueError(
-                f"the bank would have about {self.expected:.3g} templates, more than {MOST_TEMPLATES:.3g}: narrow the "
-                "ranges or raise the mismatch."
-            )
+        require_few(self.expected)
         found = [templates_of(space, boxes) for space, boxes in self.lattices]
         e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
         if strict:
             e = _inside(e, self.spins)
-        fkdot = np.concatenate([np.full((len(e.alpha), 1), freq), e.spins], axis=1)
-        stack = Orbit(e.asini, e.period, e.tp, np.minimum(e.ecc, LARGEST_ECC), e.argp)
-        return Doppler(alpha=e.alpha, delta=e.delta, fkdot=fkdot, reftime=self.reftime, orbit=stack)
+        return stack_of(e, self.lattices[0][0].place, (), freq)
+
+
+def require_few(expected: float) -> None:
+    """Raise a ValueError if a bank would have too many templates."""
+    if expected > MOST_TEMPLATES:
+        raise ValueError(
+            f"the bank would have about {expected:.3g} templates, more than {MOST_TEMPLATES:.3g}: narrow the ranges or "
+            "raise the mismatch."
+        )
+
+
+def require_orbits(orbit: Mapping[str, tuple[float, float]]) -> None:
+    """Raise a ValueError if ranges of orbits are too eccentric, or some have no effect."""
+    if orbit["ecc"][1] > MOST_ECC:
+        raise ValueError(
+            f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: give less eccentric orbits."
+        )
+    if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
+        raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
 
 
 def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> list[dict[str, tuple[float, float]]]:

@@ -1,6 +1,6 @@
 """Templates in binaries, and the points of segments' own lattices that are nearest to them.
 
-The lattices lie in the coordinates of `jfstat.banks.orbitspace`, with times that count from the middle of the segment.
+The lattices lie in the coordinates of `jfstat.banks.chart`, with times that count from the middle of the segment.
 The phase is nearly linear in them, so that one metric serves all templates; it is nowhere smaller than the metrics at
 some of them. All segments together tell the period better than one: in one segment many templates share a point.
 """
@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.banks.chart import CHUNK, FLAT_RADIUS, Chart, Elements, Place, coordinates, elements, factors
+from jfstat.banks.comparison import Phases, filled, sampled
+from jfstat.banks.lattice import LEAST, Lattice, largest_factor, middle_and_scale, thinnest_lattice, with_floor
 from jfstat.banks.nearest import CELL, Group, Nearest, differences, distinct_points, nearest_integers, pieces_of
-from jfstat.banks.orbitlattice import LEAST, Lattice, largest_factor, middle_and_scale, thinnest_lattice, with_floor
-from jfstat.banks.orbitmetric import Phases, filled, sampled
-from jfstat.banks.orbitspace import CHUNK, FLAT_RADIUS, Chart, Elements, Place, coordinates, elements, factors
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.maths.vectors import angles, tangents
@@ -103,7 +103,7 @@ class OrbitGroup(Group):
         found = [(_rounded(x, place, zero, lattice.matrix, chart, names), frequencies(x)) for x in self.pieces]
         points, index, moved = distinct_points(found, len(self), self.on_cpu)
         own = self._elements_at(chart, place, lattice.coordinates(points))
-        orbit = with_fields(self.orbit, **dict(zip(ORBIT_FIELDS, own[3:], strict=True)))
+        orbit = with_fields(self.orbit, **dict(zip(ORBIT_FIELDS, own[3:8], strict=True)))
         stack = self.points(own.alpha, own.delta, own.spins, reftime, orbit)
         columns = OrbitGroup(stack, self.device).pieces
         of_points = np.concatenate([np.asarray(frequencies(x)) for x in columns], axis=1)[:, : len(points)]

@@ -150,9 +150,7 @@ def spin_limits(value: RangeLike | None, k: int) -> tuple[float, float]:
     """
     name = f"f{k}dot"
     if isinstance(value, tuple):
-        low, high = _limits(value, name, unit_of(spin_name(k)))
-        _require_order(low, high, name)
-        return low, high
+        return number_limits(value, name)
     number = _numbers(0.0 if value is None else value, name, unit_of(spin_name(k)))
     if number.size != 1:
         raise ValueError(f"{name} must be a number or (low, high) with a mismatch, not {value!r}: give its range.")
@@ -342,6 +340,19 @@ def fixed_limits(orbit: Orbit | Mapping[str, RangeLike] | None) -> dict[str, tup
 
 def _is_sky(x: object) -> TypeGuard[SkyCoord]:
     return hasattr(x, "icrs")
+
+
+def number_limits(value: tuple[Any, ...], name: str) -> tuple[float, float]:
+    """Return low and high of a range of a parameter, without units.
+
+    Raises
+    ------
+    ValueError
+        If the value is not (low, high), or low exceeds high.
+    """
+    low, high = _limits(value, name, unit_of(name))
+    _require_order(low, high, name)
+    return low, high
 
 
 def _limits(value: tuple[Any, ...], name: str, unit: str) -> tuple[float, float]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.banks.braking import Braking, BrakingRegion
+from jfstat.banks.comparison import Phases, Tracks
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.orbitbank import OrbitBank, OrbitRanges, sky_limits
-from jfstat.banks.orbitmetric import Phases, Tracks
 from jfstat.banks.ranges import (
     asked_ranges,
     axis,
@@ -151,7 +151,7 @@ def template_bank(
     fixed at the middle of its range.
 
     With ranges of orbits the lattice lies in coordinates in which the phase of a nearly circular orbit is linear (see
-    `jfstat.banks.orbitspace`; Leaci & Prix 2015, Phys. Rev. D 91, 102003, expand the phase in the same way), and the
+    `jfstat.banks.chart`; Leaci & Prix 2015, Phys. Rev. D 91, 102003, expand the phase in the same way), and the
     metric of the exact phase is computed by automatic differentiation.
 
     For NormalisedSFTs the metric is the fraction of its power that a signal loses on average along a template's track:

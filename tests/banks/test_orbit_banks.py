@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lalsuite_tools import run
 
 import jfstat
-from jfstat.banks.orbitmetric import Phases
-from jfstat.banks.orbitspace import elements, orbit_space
+from jfstat.banks.chart import charted_space, elements
+from jfstat.banks.comparison import Phases
 from jfstat.commandline import main
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.maths.lattices import covering_radius, lattice_points, nearest_points
@@ -145,7 +145,7 @@ def test_coordinates_and_elements_are_inverses():
     observation = jfstat.observation(["H1"], START, 2 * 86400)
     limits = dict(alpha=(1.0, 1.2), delta=(0.1, 0.3), f1dot=(-1e-9, 0), asini=(1, 2), period=(PERIOD - 1, PERIOD + 1))
     limits |= dict(tp=(START - 9e5, START - 9e5 + 300), ecc=(0.01, 0.2), argp=(4.0, 5.0))
-    space = orbit_space(Phases.of(observation), limits, 1, gps_time(START, "reftime"), 100.0, 0.1)
+    space = charted_space(Phases.of(observation), limits, 1, gps_time(START, "reftime"), 100.0, 0.1)
     u = np.random.default_rng(0).uniform(space.low, space.high, (20, len(space.low)))
     found = elements(space.chart, space.place, jnp.asarray(space.coordinates(u)))
     for i, name in enumerate(space.chart.names):

@@ -1,4 +1,4 @@
-"""Lattices over orbits, sky position and spin-downs: A_n* in the coordinates of `jfstat.banks.orbitspace`.
+"""Lattices over ranges of any parameters: A_n* in the coordinates of `jfstat.banks.chart`.
 
 The ranges are divided into boxes. The lattice of each box has a constant metric that is nowhere smaller than the true
 one; in whitened coordinates distances are Euclidean. Directions in which the box is thin need no lattice dimension:
@@ -15,7 +15,7 @@ from math import gamma, pi
 
 import numpy as np
 
-from jfstat.banks.orbitspace import Elements, OrbitSpace
+from jfstat.banks.chart import ChartedSpace, Elements
 from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
 
 FLOOR = 1e-3
@@ -105,7 +105,7 @@ class Box:
 
     Attributes
     ----------
-    space : OrbitSpace
+    space : ChartedSpace
     low, high : (d,) float64
     lattice : Lattice
     expected : float
@@ -114,7 +114,7 @@ class Box:
         Ratio of the box's volume by the constant metric to its volume by the true one.
     """
 
-    space: OrbitSpace
+    space: ChartedSpace
     low: np.ndarray
     high: np.ndarray
     lattice: Lattice
@@ -126,7 +126,7 @@ class Box:
         return self.lattice.place(self.space.coordinates(u))
 
 
-def templates_of(space: OrbitSpace, boxes: list[Box]) -> Elements:
+def templates_of(space: ChartedSpace, boxes: list[Box]) -> Elements:
     """Return the templates of the lattices over all ranges, which are divided into boxes."""
     if not boxes:
         return space.templates(space.coordinates(np.empty((1, 0))))
@@ -134,7 +134,12 @@ def templates_of(space: OrbitSpace, boxes: list[Box]) -> Elements:
     return Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
 
 
-def divided(space: OrbitSpace) -> list[Box]:
+def expected_number(boxes: list[Box]) -> float:
+    """Return the expected number of templates of boxes, or of the one template without ranges."""
+    return sum(box.expected for box in boxes) if boxes else 1.0
+
+
+def divided(space: ChartedSpace) -> list[Box]:
     """Find the boxes that need the fewest templates by successive halving, in both kinds of coordinates.
 
     Without ranges there is none, and one template.
@@ -162,8 +167,7 @@ def _parts(box: Box) -> list[Box]:
     """Return the parts of a box that need the fewest templates; none if the box is best not divided."""
     if box.expected < FEWEST or (box.flat < FLAT and box.lattice.n_wide <= len(box.low)):
         return []
-    names = box.space.chart.names
-    bent = [i for i, name in enumerate(names) if name[1:] not in ("1dot", "2dot", "3dot")]
+    bent = box.space.bent
     best = min((_halves(box, i) for i in bent), key=_total, default=[])
     if not best or _total(best) < WORTH_IT * box.expected:
         return best
@@ -187,12 +191,9 @@ def _halves(box: Box, i: int) -> list[Box]:
     return halves
 
 
-def _planned(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> Box:
+def _planned(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> Box:
     """Plan the lattice for a box of the ranges."""
-    d = len(low)
-    many = low + (high - low) * _filling(d, SAMPLES)
-    many = np.concatenate([many, _corners(low, high)])
-    x = space.coordinates(many)
+    x = space.coordinates(filled(low, high))
     middle, scale = middle_and_scale(x)
     few = _spread(space, low, high)
     local = with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
@@ -265,19 +266,25 @@ def _filling(d: int, n: int) -> np.ndarray:
     return qmc.Sobol(d, rng=0).random(n) if d else np.empty((1, 0))
 
 
+def filled(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return points that fill a box, (k, d), with its corners and its middle."""
+    many = low + (high - low) * _filling(len(low), SAMPLES)
+    return np.concatenate([many, _corners(low, high)])
+
+
 def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the corners, (2^d, d), of a box, and its middle."""
     ends = np.array(list(product(*zip(low, high, strict=True)))).reshape(2 ** len(low), len(low))
     return np.concatenate([ends, [0.5 * (low + high)]])
 
 
-def _spread(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _spread(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return points of a box, (k, d), at which the metric is computed: a grid over the parameters that matter."""
-    bent = [i for i, name in enumerate(space.chart.names) if name[1:] not in ("1dot", "2dot", "3dot")]
+    bent, names = space.bent, space.chart.names
     u = 0.5 * (low + high)
     if 3 ** len(bent) <= METRICS:
         # five points of the phase, which may go all round, and three of the other parameters
-        steps = [5 if space.chart.names[i] == "phase" else 3 for i in bent]
+        steps = [5 if names[i] == "phase" else 3 for i in bent]
         grid = np.array(list(product(*(np.linspace(low[i], high[i], n) for i, n in zip(bent, steps, strict=True)))))
     else:
         unit = np.concatenate([_filling(len(bent), 64), _corners(np.zeros(len(bent)), np.ones(len(bent)))])
@@ -285,7 +292,7 @@ def _spread(space: OrbitSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     points = np.tile(u, (max(1, len(grid)), 1))
     if bent:
         points[:, bent] = grid
-    for i, name in enumerate(space.chart.names):
+    for i, name in enumerate(names):
         if name in LEAST:  # where angles are defined
             points[:, i] = np.maximum(points[:, i], LEAST[name])
     return points
@@ -309,7 +316,7 @@ def largest_factor(local: np.ndarray) -> np.ndarray:
     return factor
 
 
-def _steps(space: OrbitSpace, scale: np.ndarray, u: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _steps(space: ChartedSpace, scale: np.ndarray, u: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Return derivatives of the coordinates, divided by `scale`, by the parameters, divided by `width`.
 
     The shape is (k, n, d) for parameters (k, d).
@@ -323,7 +330,7 @@ def _steps(space: OrbitSpace, scale: np.ndarray, u: np.ndarray, width: np.ndarra
 
 
 def _half_extents(
-    space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, u: np.ndarray, width: np.ndarray
+    space: ChartedSpace, factor: np.ndarray, scale: np.ndarray, u: np.ndarray, width: np.ndarray
 ) -> np.ndarray:
     """Return half the extent of a ball in each parameter, (d,), at most half the box's width."""
     slope = factor @ _steps(space, scale, u[None], width)[0]
@@ -332,7 +339,7 @@ def _half_extents(
 
 
 def _allowed(
-    space: OrbitSpace, low: np.ndarray, high: np.ndarray, inner_low: np.ndarray, inner_high: np.ndarray
+    space: ChartedSpace, low: np.ndarray, high: np.ndarray, inner_low: np.ndarray, inner_high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut a box to possible values."""
     for i, name in enumerate(space.chart.names):
@@ -345,7 +352,7 @@ def _allowed(
     return low, high
 
 
-def _edges(space: OrbitSpace, factor: np.ndarray, scale: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _edges(space: ChartedSpace, factor: np.ndarray, scale: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the box's edges in whitened coordinates, (n, d): directions in its middle, mean lengths."""
     d, width = len(low), high - low
     points = low + width * _filling(d, 32)

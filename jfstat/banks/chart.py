@@ -1,4 +1,8 @@
-"""Parameter space of a bank with orbits: ranges, and coordinates in which the metric is nearly constant.
+"""Ranges of any parameters, and coordinates in which the metric is nearly constant.
+
+The sky is a flat map. A proper motion and the parameters of a phase model are their own coordinates, and so are
+spin-downs, plus what compensates for a step on the sky: the reduced supersky coordinates of Wette & Prix 2013 (Phys.
+Rev. D 88, 123005).
 
 The delay across a nearly circular orbit, with t counted from the middle of the data, is
 
@@ -12,8 +16,8 @@ the expansion of the phase by Leaci & Prix 2015 (Phys. Rev. D 91, 102003), to fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,13 +25,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.orbitmetric import Comparison
+from jfstat.banks.comparison import Comparison
 from jfstat.maths.arrays import module_for
 from jfstat.maths.vectors import angles, tangents, unit_vector
-from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
+from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_of_model, spin_name, spin_order
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
+from jfstat.signal.values import replaced, with_fields
 
+Bound = Callable[[Mapping[str, np.ndarray]], Any]
+"""Function from parameters by name to an end of a range."""
 CHUNK = 16
 """Number of metrics computed by one call of the compiled program."""
 LARGEST_ECC = 0.95
@@ -46,7 +53,8 @@ class Chart:
     ----------
     names : tuple of str
         Parameters that vary: ``alpha``, ``delta``, ``f1dot``, ..., ``asini``, ``period``, ``tp``, ``ecc``, ``argp``;
-        ``phase``, the angle psi, replaces ``tp`` if the time of periapsis is unknown.
+        ``phase``, the angle psi, replaces ``tp`` if the time of periapsis is unknown. Those of a proper motion or a
+        phase model, ``pmra``, ``pmdec``, ``model.df``, ..., are `others`.
     n_spins : int
         Number of derivatives of the frequency.
     short : bool
@@ -74,13 +82,18 @@ class Chart:
         return self.when and "ecc" in self.names and "argp" in self.names
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """Parameters of a proper motion or a phase model, which are their own coordinates."""
+        return tuple(name for name in self.names if name in MOTION_FIELDS or is_of_model(name))
+
+    @property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the lattice's coordinates."""
         sky = ("east", "north") if any(name in self.names for name in SKY) else ()
         spins = tuple(name for name in self.names if spin_order(name))
         first = ("A", "B") if self.circle else ("asini",) if "asini" in self.names else ("phase",) if self.when else ()
         second = ("C", "D") if self.harmonic else tuple(name for name in ("ecc", "argp") if name in self.names)
-        return (*sky, *spins, *first, *(("rate",) if "period" in self.names else ()), *second)
+        return (*sky, *spins, *first, *(("rate",) if "period" in self.names else ()), *second, *self.others)
 
 
 class Place(NamedTuple):
@@ -99,6 +112,10 @@ class Place(NamedTuple):
     reftime : GPSTime
     frequency : float
         Frequency of templates, Hz.
+    point : Doppler, optional
+        A template with the proper motion and the phase model of all, if there are any.
+    drift : (s, 3) float64, optional
+        Change of each spin-down coordinate with the unit vector to the source, Hz/s^k; by default none.
     """
 
     up: np.ndarray
@@ -108,10 +125,12 @@ class Place(NamedTuple):
     middle: float
     reftime: GPSTime
     frequency: float
+    point: Doppler | None = None
+    drift: np.ndarray | None = None
 
 
 class Elements(NamedTuple):
-    """Parameters of templates, arrays of one shape; `spins` has one more axis."""
+    """Parameters of templates, arrays of one shape; `spins` and `others` have one more axis."""
 
     alpha: jax.Array | np.ndarray
     delta: jax.Array | np.ndarray
@@ -121,6 +140,7 @@ class Elements(NamedTuple):
     tp: jax.Array | np.ndarray
     ecc: jax.Array | np.ndarray
     argp: jax.Array | np.ndarray
+    others: jax.Array | np.ndarray
 
 
 def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
@@ -134,6 +154,8 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
         y = y * jnp.minimum(1.0, EDGE / size)
         n = y @ place.axes + jnp.sqrt(1 - jnp.sum(y * y, axis=-1, keepdims=True)) * n
     spins = [at[spin_name(k)] if spin_name(k) in at else zero + place.spins[k - 1] for k in range(1, chart.n_spins + 1)]
+    if place.drift is not None:
+        spins = [own - (n - place.up) @ turn for own, turn in zip(spins, place.drift, strict=True)]
     own = {name: zero + value for name, value in place.orbit.items()}
     rate = at.get("rate", 2 * jnp.pi / own["period"])
     asini, phase = jnp.maximum(at.get("asini", own["asini"]), 0.0), at.get("phase", zero)
@@ -156,7 +178,19 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
         tp = tp + jax.lax.stop_gradient(jnp.round((own["tp"] - tp) * rate / (2 * jnp.pi))) * (2 * jnp.pi / rate)
     alpha, delta = angles(n)
     ecc = jnp.clip(ecc, 0.0, LARGEST_ECC)
-    return Elements(alpha, delta, jnp.stack([*spins, zero], -1)[..., :-1], asini, 2 * jnp.pi / rate, tp, ecc, argp)
+    spins, others = (jnp.stack([*own, zero], -1)[..., :-1] for own in (spins, [at[name] for name in chart.others]))
+    return Elements(alpha, delta, spins, asini, 2 * jnp.pi / rate, tp, ecc, argp, others)
+
+
+def template_at(chart: Chart, place: Place, x: jax.Array, frequency: jax.Array) -> Doppler:
+    """Return the template at coordinates x, (n,) float64, and a frequency, Hz; traceable."""
+    e = elements(chart, place, x)
+    fkdot = jnp.concatenate([jnp.reshape(frequency, 1), jnp.asarray(e.spins)])
+    orbit = Orbit(e.asini, e.period, e.tp, e.ecc, e.argp)
+    if place.point is None:
+        return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
+    own = with_fields(place.point, alpha=e.alpha, delta=e.delta, fkdot=fkdot, orbit=orbit)
+    return replaced(own, chart.others, jnp.asarray(e.others))
 
 
 def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
@@ -176,6 +210,10 @@ def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
         alpha, delta = angles(place.up)
         position = unit_vector(at.get("alpha", alpha), at.get("delta", delta))
         x["east"], x["north"] = (position @ axis for axis in place.axes)
+        if place.drift is not None:
+            for name in chart.names:
+                if k := spin_order(name):
+                    x[name] = x[name] + (position - place.up) @ place.drift[k - 1]
     x["A"], x["B"] = own["asini"] * xp.cos(phase), own["asini"] * xp.sin(phase)
     if chart.short:
         x["A"], x["B"] = x["A"] * rate**3, x["B"] * rate**2
@@ -184,19 +222,36 @@ def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
     return xp.stack([x[name] for name in chart.coordinates], axis=-1)
 
 
+def stack_of(e: Elements, place: Place, others: tuple[str, ...], frequency: float) -> Doppler:
+    """Return templates at a frequency, Hz, as a stack; `others` are the names of the parameters in ``e.others``."""
+    n = len(e.alpha)
+    fkdot = np.concatenate([np.full((n, 1), frequency), e.spins], axis=1)
+    orbit = Orbit(e.asini, e.period, e.tp, np.minimum(e.ecc, LARGEST_ECC), e.argp)
+    point = place.point
+    if point is None:
+        return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
+    motion, own = point.motion, dict(zip(others, np.asarray(e.others).T, strict=True))
+    if motion is not None:
+        motion = np.stack([own.pop(name, np.full(n, x)) for name, x in zip(MOTION_FIELDS, motion, strict=True)], -1)
+    model = None if point.model is None else point.model.repeated(n).replaced(own, 1)
+    return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit, motion=motion, model=model)
+
+
 @dataclass(frozen=True)
-class OrbitSpace:
-    """Ranges of the parameters of a bank with orbits, and the metric over them.
+class ChartedSpace:
+    """Ranges of parameters, and the metric over them.
 
     Attributes
     ----------
     chart : Chart
     place : Place
     low, high : (d,) float64
-        Ranges of ``chart.names``.
+        Ranges of ``chart.names``; 0 and 1 for those in `bounds`.
     comparison : Comparison
         What the metric measures.
     mismatch : float
+    bounds : mapping of str to (callable, callable)
+        Functions for the ends of ranges that depend on other parameters, given those before them.
     """
 
     chart: Chart
@@ -205,11 +260,26 @@ class OrbitSpace:
     high: np.ndarray
     comparison: Comparison
     mismatch: float
+    bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict)
+
+    @property
+    def bent(self) -> list[int]:
+        """Numbers of the parameters with which the metric may change: all but spin-downs."""
+        return [i for i, name in enumerate(self.chart.names) if not spin_order(name)]
+
+    def values(self, u: np.ndarray) -> dict[str, np.ndarray]:
+        """Return parameters by name, (k,) each, at places between `low` and `high`, (k, d)."""
+        at: dict[str, np.ndarray] = {}
+        for name, x in zip(self.chart.names, u.T, strict=True):
+            if name in self.bounds:
+                low, high = (np.asarray(bound(at), float) for bound in self.bounds[name])
+                x = low + x * (high - low)
+            at[name] = x
+        return at
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
-        """Return coordinates, (k, n), of parameters, (k, d), in the order of ``chart.names``."""
-        at = {name: u[:, i] for i, name in enumerate(self.chart.names)}
-        return np.asarray(coordinates(self.chart, self.place, at))
+        """Return coordinates, (k, n), at places between `low` and `high`, (k, d)."""
+        return np.asarray(coordinates(self.chart, self.place, self.values(u)))
 
     def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return upper triangular factors of the metric at coordinates x, (k, n), maximised over frequency: (k, n, n).
@@ -220,7 +290,13 @@ class OrbitSpace:
         for start in range(0, len(x), CHUNK):
             some = x[np.minimum(np.arange(start, start + CHUNK), len(x) - 1)]
             found.append(np.asarray(factors(self.comparison, self.place, some, scale, self.chart)))
-        return np.concatenate(found)[: len(x), 1:, 1:]
+        metrics = np.concatenate(found)[: len(x), 1:, 1:]
+        if not np.isfinite(metrics).all():
+            raise ValueError(
+                "ranges must lead to finite phases, and the phase model is not finite in, or just beyond, them: narrow "
+                "them."
+            )
+        return metrics
 
     def templates(self, x: np.ndarray) -> Elements:
         """Return the templates at coordinates x, (k, n), as NumPy arrays."""
@@ -233,10 +309,7 @@ def factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Array
 
     def one(x: jax.Array) -> jax.Array:
         def move(step: jax.Array) -> Doppler:
-            e = elements(chart, place, x + scale * step[1:])
-            fkdot = jnp.concatenate([place.frequency + step[:1], jnp.asarray(e.spins)])
-            orbit = Orbit(e.asini, e.period, e.tp, e.ecc, e.argp)
-            return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
+            return template_at(chart, place, x + scale * step[1:], place.frequency + step[0])
 
         slope = comparison.slopes(move, jnp.zeros(1 + len(scale)))
         slope = jnp.pad(slope, ((0, max(0, slope.shape[1] - slope.shape[0])), (0, 0)))  # of fewer times than parameters
@@ -246,14 +319,16 @@ def factors(comparison: Comparison, place: Place, x: jax.Array, scale: jax.Array
     return jax.lax.map(one, x)
 
 
-def orbit_space(
+def charted_space(
     comparison: Comparison,
     limits: Mapping[str, tuple[float, float]],
     n_spins: int,
     reftime: GPSTime,
     frequency: float,
     mismatch: float,
-) -> OrbitSpace:
+    point: Doppler | None = None,
+    bounds: Mapping[str, tuple[Bound, Bound]] | None = None,
+) -> ChartedSpace:
     """Make the parameter space of given ranges.
 
     Parameters
@@ -262,12 +337,16 @@ def orbit_space(
         `Phases` or `Tracks` of the data.
     limits : mapping of str to (low, high)
         Ranges of ``alpha``, ``delta``, ``f1dot``, ... and all parameters of an orbit; with equal ends for parameters
-        that do not vary.
+        that do not vary. Also of a proper motion and a phase model, if they vary.
     n_spins : int
     reftime : GPSTime
     frequency : float
         Frequency at which the metric is taken, Hz.
     mismatch : float
+    point : Doppler, optional
+        See `Place`.
+    bounds : mapping, optional
+        See `ChartedSpace`; the limits of these parameters are 0 and 1.
     """
     middle = comparison.middle
     limits = dict(limits)
@@ -293,6 +372,36 @@ def orbit_space(
         middle=middle,
         reftime=reftime,
         frequency=frequency,
+        point=point,
     )
     ends = np.array([limits[name] for name in names]).reshape(-1, 2)
-    return OrbitSpace(Chart(names, n_spins), place, ends[:, 0], ends[:, 1], comparison, mismatch)
+    space = ChartedSpace(Chart(names, n_spins), place, ends[:, 0], ends[:, 1], comparison, mismatch, bounds or {})
+    return replace(space, place=place._replace(drift=_drift(space)))
+
+
+def _drift(space: ChartedSpace) -> np.ndarray | None:
+    """Return the change of spin-downs that compensates for steps on the sky, see `Place`; None unless both vary.
+
+    The phase is linear in the unit vector to the source. Its derivative along this vector is taken at a position a
+    quarter of a circle away, where it is the derivative along the sky.
+    """
+    chart, place = space.chart, space.place
+    spins = [k for k in range(1, chart.n_spins + 1) if spin_name(k) in chart.names]
+    if "east" not in chart.coordinates or not spins:
+        return None
+    sky = [1 + chart.coordinates.index(name) for name in ("east", "north")]
+    free = [0, *(1 + chart.coordinates.index(spin_name(k)) for k in spins)]
+    x = np.tile(space.coordinates(0.5 * (space.low + space.high)[None]), (CHUNK, 1))
+    x[:, np.array(sky) - 1] = 0.0
+    east, north = place.axes
+    slopes = []
+    for up, axes in ((place.up, place.axes), (east, np.stack([north, place.up]))):
+        own = place._replace(up=up, axes=axes)
+        r = np.asarray(factors(space.comparison, own, x, np.ones(x.shape[1]), chart))[0]
+        size = np.linalg.norm(r[:, free], axis=0)
+        slopes.append((np.linalg.lstsq(r[:, free] / size, r[:, sky])[0].T / size).T[1:])
+    (along_east, along_north), (_, along_up) = (own.T for own in slopes)
+    drift = np.zeros((chart.n_spins, 3))
+    each = np.stack([along_east, along_north, along_up], axis=-1)
+    drift[np.array(spins) - 1] = each @ np.stack([east, north, place.up])
+    return drift
