@@ -10,6 +10,8 @@ from jfstat.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from jfstat.banks.braking import Braking
+    from jfstat.banks.lattice_bank import lattice_bank, lattice_size
+    from jfstat.banks.remnants import remnant_bank
     from jfstat.banks.template_bank import bank_size, template_bank
     from jfstat.candidates.details import Details
     from jfstat.candidates.lineflags import flag_lines
@@ -109,6 +111,7 @@ if TYPE_CHECKING:
     from jfstat.sfts.split import split_sfts
     from jfstat.sfts.validate import validate_sfts
     from jfstat.signal.phasemodel import PhaseModel
+    from jfstat.signal.piecewise import braking_evolution, piecewise_model
     from jfstat.signal.templates import Amplitude, Doppler, Orbit
     from jfstat.signal.times import GPSTime
     from jfstat.signal.transientwindow import TransientWindow
@@ -236,6 +239,7 @@ __all__ = [
     "atoms",
     "bank_from_table",
     "bank_size",
+    "braking_evolution",
     "clean",
     "covers",
     "detection_probability",
@@ -262,6 +266,8 @@ __all__ = [
     "inject_artefacts",
     "join_sfts",
     "last_stage",
+    "lattice_bank",
+    "lattice_size",
     "leave_out",
     "line_veto",
     "load",
@@ -284,6 +290,7 @@ __all__ = [
     "normalise",
     "observation",
     "path_upper_limit",
+    "piecewise_model",
     "plan_search",
     "polarisation_fstat",
     "polarisation_table",
@@ -304,6 +311,7 @@ __all__ = [
     "read_timestamps",
     "refine",
     "refine_files",
+    "remnant_bank",
     "resample",
     "save",
     "search",
@@ -439,6 +447,7 @@ _HOMES = {
     "atoms": "jfstat.statistic.atoms",
     "bank_from_table": "jfstat.candidates.tables",
     "bank_size": "jfstat.banks.template_bank",
+    "braking_evolution": "jfstat.signal.piecewise",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "detection_probability": "jfstat.limits.analytic",
@@ -467,6 +476,8 @@ _HOMES = {
     "last_stage": "jfstat.followup.ladder",
     "leave_out": "jfstat.data.stretches",
     "line_veto": "jfstat.candidates.lineveto",
+    "lattice_bank": "jfstat.banks.lattice_bank",
+    "lattice_size": "jfstat.banks.lattice_bank",
     "load": "jfstat.io.saved",
     "log_bstat": "jfstat.inference.bstat",
     "log_likelihood": "jfstat.statistic.likelihood",
@@ -487,6 +498,7 @@ _HOMES = {
     "normalise": "jfstat.data.normalised",
     "observation": "jfstat.data.observation",
     "path_upper_limit": "jfstat.tracking.limits",
+    "piecewise_model": "jfstat.signal.piecewise",
     "plan_search": "jfstat.searching.plan",
     "polarisation_fstat": "jfstat.statistic.polarisations",
     "polarisation_table": "jfstat.inference.polarisations",
@@ -507,6 +519,7 @@ _HOMES = {
     "read_timestamps": "jfstat.io.lal.times",
     "refine": "jfstat.followup.refine",
     "refine_files": "jfstat.followup.fromfiles",
+    "remnant_bank": "jfstat.banks.remnants",
     "resample": "jfstat.statistic.fstat",
     "save": "jfstat.io.saved",
     "search": "jfstat.searching.search",

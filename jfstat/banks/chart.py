@@ -28,7 +28,15 @@ import numpy as np
 from jfstat.banks.comparison import Comparison
 from jfstat.maths.arrays import module_for
 from jfstat.maths.vectors import angles, tangents, unit_vector
-from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_of_model, spin_name, spin_order
+from jfstat.signal.parameters import (
+    MOTION_FIELDS,
+    ORBIT_FIELDS,
+    SKY,
+    is_of_model,
+    is_parameter,
+    spin_name,
+    spin_order,
+)
 from jfstat.signal.templates import Doppler, Orbit
 from jfstat.signal.times import GPSTime
 from jfstat.signal.values import replaced, with_fields
@@ -238,6 +246,43 @@ def stack_of(e: Elements, place: Place, others: tuple[str, ...], frequency: floa
 
 
 @dataclass(frozen=True)
+class Region:
+    """The image of a box: parameters as functions of the box's axes.
+
+    Attributes
+    ----------
+    axes : tuple of str
+        Names of the box's axes, most of them parameters.
+    bounds : mapping of str to (callable, callable)
+        Functions for the ends of an axis that depend on what comes before it. In the box such an axis goes from 0 to 1.
+    derived : mapping of str to callable
+        Functions for parameters that follow from what comes before them.
+    order : tuple of str
+        Names of the axes and of `derived`; each function is given the values of all names before its own.
+    """
+
+    axes: tuple[str, ...]
+    bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict, kw_only=True)
+    derived: Mapping[str, Bound] = field(default_factory=dict, kw_only=True)
+    order: tuple[str, ...]
+
+    def values(self, u: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the values of all names, (k,) each, at places in the box, (k, d)."""
+        along = dict(zip(self.axes, u.T, strict=True))
+        at: dict[str, np.ndarray] = {}
+        for name in self.order:
+            if name in self.derived:
+                x = np.broadcast_to(self.derived[name](at), len(u))
+            elif name in self.bounds:
+                low, high = (bound(at) for bound in self.bounds[name])
+                x = low + along[name] * (high - low)
+            else:
+                x = along[name]
+            at[name] = x
+        return at
+
+
+@dataclass(frozen=True)
 class ChartedSpace:
     """Ranges of parameters, and the metric over them.
 
@@ -245,41 +290,31 @@ class ChartedSpace:
     ----------
     chart : Chart
     place : Place
+    region : Region
+        What leads from places in the box to the parameters ``chart.names``.
     low, high : (d,) float64
-        Ranges of ``chart.names``; 0 and 1 for those in `bounds`.
+        Ends of the box.
     comparison : Comparison
         What the metric measures.
     mismatch : float
-    bounds : mapping of str to (callable, callable)
-        Functions for the ends of ranges that depend on other parameters, given those before them.
     """
 
     chart: Chart
     place: Place
+    region: Region
     low: np.ndarray
     high: np.ndarray
     comparison: Comparison
     mismatch: float
-    bounds: Mapping[str, tuple[Bound, Bound]] = field(default_factory=dict)
 
     @property
     def bent(self) -> list[int]:
-        """Numbers of the parameters with which the metric may change: all but spin-downs."""
-        return [i for i, name in enumerate(self.chart.names) if not spin_order(name)]
-
-    def values(self, u: np.ndarray) -> dict[str, np.ndarray]:
-        """Return parameters by name, (k,) each, at places between `low` and `high`, (k, d)."""
-        at: dict[str, np.ndarray] = {}
-        for name, x in zip(self.chart.names, u.T, strict=True):
-            if name in self.bounds:
-                low, high = (np.asarray(bound(at), float) for bound in self.bounds[name])
-                x = low + x * (high - low)
-            at[name] = x
-        return at
+        """Numbers of the axes along which the metric may change: all but spin-downs."""
+        return [i for i, name in enumerate(self.region.axes) if not spin_order(name)]
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
-        """Return coordinates, (k, n), at places between `low` and `high`, (k, d)."""
-        return np.asarray(coordinates(self.chart, self.place, self.values(u)))
+        """Return coordinates, (k, n), at places in the box, (k, d)."""
+        return np.asarray(coordinates(self.chart, self.place, self.region.values(u)))
 
     def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return upper triangular factors of the metric at coordinates x, (k, n), maximised over frequency: (k, n, n).
@@ -327,7 +362,7 @@ def charted_space(
     frequency: float,
     mismatch: float,
     point: Doppler | None = None,
-    bounds: Mapping[str, tuple[Bound, Bound]] | None = None,
+    region: Region | None = None,
 ) -> ChartedSpace:
     """Make the parameter space of given ranges.
 
@@ -337,7 +372,7 @@ def charted_space(
         `Phases` or `Tracks` of the data.
     limits : mapping of str to (low, high)
         Ranges of ``alpha``, ``delta``, ``f1dot``, ... and all parameters of an orbit; with equal ends for parameters
-        that do not vary. Also of a proper motion and a phase model, if they vary.
+        that do not vary. Also of a proper motion and a phase model, if they vary, and of a region's other axes.
     n_spins : int
     reftime : GPSTime
     frequency : float
@@ -345,8 +380,8 @@ def charted_space(
     mismatch : float
     point : Doppler, optional
         See `Place`.
-    bounds : mapping, optional
-        See `ChartedSpace`; the limits of these parameters are 0 and 1.
+    region : Region, optional
+        By default all that vary are axes.
     """
     middle = comparison.middle
     limits = dict(limits)
@@ -374,8 +409,13 @@ def charted_space(
         frequency=frequency,
         point=point,
     )
-    ends = np.array([limits[name] for name in names]).reshape(-1, 2)
-    space = ChartedSpace(Chart(names, n_spins), place, ends[:, 0], ends[:, 1], comparison, mismatch, bounds or {})
+    region = Region(names, names) if region is None else region
+    if "phase" in limits:
+        axes, order = (tuple("phase" if x == "tp" else x for x in own) for own in (region.axes, region.order))
+        region = replace(region, axes=axes, order=order)
+    ends = np.array([limits[name] for name in region.axes]).reshape(-1, 2)
+    chart = Chart(tuple(name for name in region.order if is_parameter(name) or name == "phase"), n_spins)
+    space = ChartedSpace(chart, place, region, ends[:, 0], ends[:, 1], comparison, mismatch)
     return replace(space, place=place._replace(drift=_drift(space)))
 
 

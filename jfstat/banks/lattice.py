@@ -41,6 +41,8 @@ MOST_POINTS = 15_000_000
 CHECKED, ROUNDS = 16384, 20
 """Number of random points of a box whose distance from the templates is checked at a time, and largest number of
 repetitions, which end when no point is too far away."""
+MOST_THIN = 6
+"""Largest number of coordinates whose combinations are tried as thin ones."""
 LEAST = {"asini": 1e-6, "ecc": 1e-4}
 """Least values at which the metric is computed, because the coordinates have no derivatives at 0."""
 PIECE = 200_000
@@ -144,7 +146,7 @@ def divided(space: ChartedSpace) -> list[Box]:
 
     Without ranges there is none, and one template.
     """
-    if not space.chart.names:
+    if not space.region.axes:
         return []
     kinds = [space]
     if space.chart.circle and "period" in space.chart.names:
@@ -280,7 +282,7 @@ def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def _spread(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return points of a box, (k, d), at which the metric is computed: a grid over the parameters that matter."""
-    bent, names = space.bent, space.chart.names
+    bent, names = space.bent, space.region.axes
     u = 0.5 * (low + high)
     if 3 ** len(bent) <= METRICS:
         # five points of the phase, which may go all round, and three of the other parameters
@@ -342,7 +344,7 @@ def _allowed(
     space: ChartedSpace, low: np.ndarray, high: np.ndarray, inner_low: np.ndarray, inner_high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut a box to possible values."""
-    for i, name in enumerate(space.chart.names):
+    for i, name in enumerate(space.region.axes):
         if name in ("asini", "ecc"):
             low[i] = max(low[i], min(0.0, inner_low[i]))
         if name == "ecc":
@@ -375,6 +377,7 @@ def _frames(factor: np.ndarray, whitened: np.ndarray, mismatch: float) -> Iterat
     # coordinates that cost little, even when the others compensate for them, may be thin
     alone = 1 / np.linalg.norm(np.linalg.inv(factor), axis=1)
     candidates = np.flatnonzero(alone**2 < mismatch)
+    candidates = candidates[np.argsort(alone[candidates])[:MOST_THIN]]
     for n_thin in range(1, len(candidates) + 1):
         for some in combinations(candidates, n_thin):
             others = [i for i in range(n) if i not in some]

@@ -342,7 +342,7 @@ def _is_sky(x: object) -> TypeGuard[SkyCoord]:
     return hasattr(x, "icrs")
 
 
-def number_limits(value: tuple[Any, ...], name: str) -> tuple[float, float]:
+def number_limits(value: Any, name: str) -> tuple[float, float]:
     """Return low and high of a range of a parameter, without units.
 
     Raises
@@ -350,6 +350,8 @@ def number_limits(value: tuple[Any, ...], name: str) -> tuple[float, float]:
     ValueError
         If the value is not (low, high), or low exceeds high.
     """
+    if not isinstance(value, tuple):
+        raise ValueError(f"{name} must be (low, high), not {shown(value)}: give its range.")
     low, high = _limits(value, name, unit_of(name))
     _require_order(low, high, name)
     return low, high

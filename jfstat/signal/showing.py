@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from jfstat.display import Facts, all_known, brief, exact, is_known, memory, rounded, value_range, with_unit
-from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, spin_name, spin_order, unit
+from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_of_model, spin_name, spin_order, unit
 
 SLACK = 1e-12
 """Relative tolerance for rounding, by which templates may lie beyond a range."""
+MOST_OF_MODEL = 12
+"""Largest number of a phase model's parameters that are shown."""
 
 
 def doppler_facts(point: Any) -> Facts:
@@ -49,6 +52,8 @@ def _stack_facts(points: Any) -> Facts:
         rows.append(("reftime", time_text(points.reftime)))
     if points.model is not None:
         rows.append(("model", str(getattr(points.model.function, "__name__", points.model.function))))
+        own = {name: points.model.value(name, np.ndim(points.alpha)) for name in _varied_of_model(points)}
+        rows += [(name, text + asked.get(name, "")) for name, text in _ranges(own)]
     if points.varied is not None:
         rows.append(("varied", ", ".join(points.varied) or "nothing but the frequency"))
     return Facts(f"Doppler: {_count(points.alpha)} templates", [*rows, ("memory", memory(points))], many=True)
@@ -58,9 +63,7 @@ def beyond_asked(points: Any) -> list[tuple[str, tuple[float, float]]]:
     """Return the ranges that a stack was asked to cover and beyond which some of its templates lie, by name."""
     found = []
     for name, (low, high) in (points.asked or {}).items():
-        k = spin_order(name)
-        holder = points if name in SKY else points.orbit
-        x = np.asarray(points.fkdot[..., k] if k is not None else getattr(holder, name))
+        x = np.asarray(_values(points, name))
         if name == "alpha":  # as near to the middle of the range as whole turns allow
             middle = 0.5 * (low + high)
             x = middle + np.mod(x - middle + np.pi, 2 * np.pi) - np.pi
@@ -68,6 +71,25 @@ def beyond_asked(points: Any) -> list[tuple[str, tuple[float, float]]]:
         if x.size and (x.min() < low - slack or x.max() > high + slack):
             found.append((name, (low, high)))
     return found
+
+
+def _values(points: Any, name: str) -> Any:
+    """Return the values of one parameter of a stack."""
+    k = spin_order(name)
+    if k is not None:
+        return points.fkdot[..., k]
+    if name in MOTION_FIELDS:
+        return points.motion[..., MOTION_FIELDS.index(name)]
+    if is_of_model(name):
+        return points.model.value(name, np.ndim(points.alpha))
+    return getattr(points if name in SKY else points.orbit, name)
+
+
+def _varied_of_model(points: Any) -> list[str]:
+    """Return the first parameters of a phase model whose values differ among templates."""
+    n_axes = np.ndim(points.alpha)
+    names = (name for name in points.model.places(n_axes) if np.ptp(points.model.value(name, n_axes)) > 0)
+    return list(islice(names, MOST_OF_MODEL))
 
 
 def scalars_facts(x: Any, names: tuple[str, ...], what: str) -> Facts:
