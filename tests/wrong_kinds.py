@@ -494,6 +494,26 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             jfstat.bank_size,
             dict(data=data, mismatch=0.5, freq=(100.0, 100.1), alpha=1.0, delta=0.3, f1dot=(-1e-9, 0)),
         ),
+        "lattice_bank": (
+            jfstat.lattice_bank, dict(data=data, point=point, ranges={"f1dot": (-1e-9, 0.0)}, mismatch=0.5)
+        ),
+        "lattice_size": (
+            jfstat.lattice_size, dict(data=data, point=point, ranges={"f1dot": (-1e-9, 0.0)}, mismatch=0.5)
+        ),
+        "remnant_bank": (
+            jfstat.remnant_bank,
+            dict(
+                data=data, point=jfstat.Doppler(1.0, 0.3, [100.0]), f1dot=(-1.01e-6, -1e-6), braking_index=(3.0, 5.0),
+                mismatch=0.5, band=(99.9, 100.0), change=0.0, knots=None,
+            ),
+        ),
+        "piecewise_model": (
+            jfstat.piecewise_model,
+            dict(knots=[0.0, 1e4], drift=[0.0, -0.1], f1dot=[-1e-5, -1e-5], f2dot=[0.0, 0.0]),
+        ),
+        "braking_evolution": (
+            jfstat.braking_evolution, dict(freq=100.0, f1dot=-1e-5, braking_index=5.0, time=[0.0, 1e4])
+        ),
         "search_setups": (
             jfstat.search_setups,
             dict(

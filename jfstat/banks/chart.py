@@ -45,6 +45,8 @@ Bound = Callable[[Mapping[str, np.ndarray]], Any]
 """Function from parameters by name to an end of a range."""
 CHUNK = 16
 """Number of metrics computed by one call of the compiled program."""
+LEAST_TEMPLATES = 10
+"""Binary logarithm of the least number of templates that are made at a time: few sizes need few compilations."""
 LARGEST_ECC = 0.95
 """Largest eccentricity of templates, which may lie beyond the ranges."""
 FLAT_RADIUS = 0.5
@@ -163,7 +165,7 @@ def elements(chart: Chart, place: Place, x: jax.Array) -> Elements:
         n = y @ place.axes + jnp.sqrt(1 - jnp.sum(y * y, axis=-1, keepdims=True)) * n
     spins = [at[spin_name(k)] if spin_name(k) in at else zero + place.spins[k - 1] for k in range(1, chart.n_spins + 1)]
     if place.drift is not None:
-        spins = [own - (n - place.up) @ turn for own, turn in zip(spins, place.drift, strict=True)]
+        spins = [own - (n @ turn - place.up @ turn) for own, turn in zip(spins, place.drift, strict=True)]
     own = {name: zero + value for name, value in place.orbit.items()}
     rate = at.get("rate", 2 * jnp.pi / own["period"])
     asini, phase = jnp.maximum(at.get("asini", own["asini"]), 0.0), at.get("phase", zero)
@@ -221,7 +223,7 @@ def coordinates(chart: Chart, place: Place, at: Mapping[str, Any]) -> Any:
         if place.drift is not None:
             for name in chart.names:
                 if k := spin_order(name):
-                    x[name] = x[name] + (position - place.up) @ place.drift[k - 1]
+                    x[name] = x[name] + (position @ place.drift[k - 1] - place.up @ place.drift[k - 1])
     x["A"], x["B"] = own["asini"] * xp.cos(phase), own["asini"] * xp.sin(phase)
     if chart.short:
         x["A"], x["B"] = x["A"] * rate**3, x["B"] * rate**2
@@ -245,8 +247,8 @@ def stack_of(e: Elements, place: Place, others: tuple[str, ...], frequency: floa
     return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit, motion=motion, model=model)
 
 
-@dataclass(frozen=True)
-class Region:
+@dataclass(frozen=True, eq=False)
+class Domain:
     """The image of a box: parameters as functions of the box's axes.
 
     Attributes
@@ -282,7 +284,7 @@ class Region:
         return at
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChartedSpace:
     """Ranges of parameters, and the metric over them.
 
@@ -290,7 +292,7 @@ class ChartedSpace:
     ----------
     chart : Chart
     place : Place
-    region : Region
+    domain : Domain
         What leads from places in the box to the parameters ``chart.names``.
     low, high : (d,) float64
         Ends of the box.
@@ -301,7 +303,7 @@ class ChartedSpace:
 
     chart: Chart
     place: Place
-    region: Region
+    domain: Domain
     low: np.ndarray
     high: np.ndarray
     comparison: Comparison
@@ -309,12 +311,27 @@ class ChartedSpace:
 
     @property
     def bent(self) -> list[int]:
-        """Numbers of the axes along which the metric may change: all but spin-downs."""
-        return [i for i, name in enumerate(self.region.axes) if not spin_order(name)]
+        """Numbers of the axes along which the metric may change: all but spin-downs that nothing else follows."""
+        followed = any(not spin_order(name) for name in (*self.domain.derived, *self.domain.bounds))
+        return [i for i, name in enumerate(self.domain.axes) if followed or not spin_order(name)]
+
+    @property
+    def possible(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest values of `Chart.others` of templates, (q,) each, which may lie beyond the ranges.
+
+        A range that does not contain 0 is not left by more than half the value nearest to 0: a time scale, say, remains
+        positive.
+        """
+        ends = {name: (low, high) for name, low, high in zip(self.domain.axes, self.low, self.high, strict=True)}
+        own = [
+            (-np.inf, np.inf) if x in self.domain.bounds else ends.get(x, (-np.inf, np.inf)) for x in self.chart.others
+        ]
+        low, high = np.array(own).reshape(-1, 2).T
+        return np.where(low > 0, 0.5 * low, -np.inf), np.where(high < 0, 0.5 * high, np.inf)
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
         """Return coordinates, (k, n), at places in the box, (k, d)."""
-        return np.asarray(coordinates(self.chart, self.place, self.region.values(u)))
+        return np.asarray(coordinates(self.chart, self.place, self.domain.values(u)))
 
     def factors(self, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return upper triangular factors of the metric at coordinates x, (k, n), maximised over frequency: (k, n, n).
@@ -335,7 +352,15 @@ class ChartedSpace:
 
     def templates(self, x: np.ndarray) -> Elements:
         """Return the templates at coordinates x, (k, n), as NumPy arrays."""
-        return Elements(*(np.asarray(y) for y in elements(self.chart, self.place, jnp.asarray(x))))
+        padded = np.pad(x, [(0, (1 << max(LEAST_TEMPLATES, (len(x) - 1).bit_length())) - len(x)), (0, 0)], mode="edge")
+        found = Elements(*(np.asarray(y)[: len(x)] for y in jitted_elements(padded, self.place, self.chart)))
+        return found._replace(others=np.clip(found.others, *self.possible))
+
+
+@partial(jax.jit, static_argnames="chart")
+def jitted_elements(x: jax.Array, place: Place, chart: Chart) -> Elements:
+    """Compute `elements`."""
+    return elements(chart, place, x)
 
 
 @partial(jax.jit, static_argnames="chart")
@@ -362,7 +387,7 @@ def charted_space(
     frequency: float,
     mismatch: float,
     point: Doppler | None = None,
-    region: Region | None = None,
+    domain: Domain | None = None,
 ) -> ChartedSpace:
     """Make the parameter space of given ranges.
 
@@ -372,7 +397,7 @@ def charted_space(
         `Phases` or `Tracks` of the data.
     limits : mapping of str to (low, high)
         Ranges of ``alpha``, ``delta``, ``f1dot``, ... and all parameters of an orbit; with equal ends for parameters
-        that do not vary. Also of a proper motion and a phase model, if they vary, and of a region's other axes.
+        that do not vary. Also of a proper motion and a phase model, if they vary, and of a domain's other axes.
     n_spins : int
     reftime : GPSTime
     frequency : float
@@ -380,7 +405,7 @@ def charted_space(
     mismatch : float
     point : Doppler, optional
         See `Place`.
-    region : Region, optional
+    domain : Domain, optional
         By default all that vary are axes.
     """
     middle = comparison.middle
@@ -409,13 +434,18 @@ def charted_space(
         frequency=frequency,
         point=point,
     )
-    region = Region(names, names) if region is None else region
-    if "phase" in limits:
-        axes, order = (tuple("phase" if x == "tp" else x for x in own) for own in (region.axes, region.order))
-        region = replace(region, axes=axes, order=order)
-    ends = np.array([limits[name] for name in region.axes]).reshape(-1, 2)
-    chart = Chart(tuple(name for name in region.order if is_parameter(name) or name == "phase"), n_spins)
-    space = ChartedSpace(chart, place, region, ends[:, 0], ends[:, 1], comparison, mismatch)
+    if domain is None:
+        domain = Domain(names, names)
+    else:
+        axes, order = (
+            tuple("phase" if x == "tp" and "phase" in limits else x for x in own) for own in (domain.axes, domain.order)
+        )
+        domain = replace(domain, axes=axes, order=order)
+        # sorted, so that one program serves all orders
+        names = tuple(sorted(name for name in order if is_parameter(name) or name == "phase"))
+    ends = np.array([limits[name] for name in domain.axes]).reshape(-1, 2)
+    chart = Chart(names, n_spins)
+    space = ChartedSpace(chart, place, domain, ends[:, 0], ends[:, 1], comparison, mismatch)
     return replace(space, place=place._replace(drift=_drift(space)))
 
 
@@ -436,7 +466,7 @@ def _drift(space: ChartedSpace) -> np.ndarray | None:
     east, north = place.axes
     slopes = []
     for up, axes in ((place.up, place.axes), (east, np.stack([north, place.up]))):
-        own = place._replace(up=up, axes=axes)
+        own = place._replace(up=up, axes=axes, drift=np.zeros((chart.n_spins, 3)))
         r = np.asarray(factors(space.comparison, own, x, np.ones(x.shape[1]), chart))[0]
         size = np.linalg.norm(r[:, free], axis=0)
         slopes.append((np.linalg.lstsq(r[:, free] / size, r[:, sky])[0].T / size).T[1:])

@@ -17,6 +17,7 @@ import numpy as np
 
 from jfstat.banks.chart import ChartedSpace, Elements
 from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
+from jfstat.signal.parameters import is_parameter
 
 FLOOR = 1e-3
 """Least metric in each coordinate, in mismatches per squared half width: no template covers more than thirty widths."""
@@ -132,8 +133,7 @@ def templates_of(space: ChartedSpace, boxes: list[Box]) -> Elements:
     """Return the templates of the lattices over all ranges, which are divided into boxes."""
     if not boxes:
         return space.templates(space.coordinates(np.empty((1, 0))))
-    found = [box.space.templates(_points(box)) for box in boxes]
-    return Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
+    return boxes[0].space.templates(np.concatenate([_points(box) for box in boxes]))
 
 
 def expected_number(boxes: list[Box]) -> float:
@@ -146,7 +146,7 @@ def divided(space: ChartedSpace) -> list[Box]:
 
     Without ranges there is none, and one template.
     """
-    if not space.region.axes:
+    if not space.domain.axes:
         return []
     kinds = [space]
     if space.chart.circle and "period" in space.chart.names:
@@ -195,7 +195,7 @@ def _halves(box: Box, i: int) -> list[Box]:
 
 def _planned(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> Box:
     """Plan the lattice for a box of the ranges."""
-    x = space.coordinates(filled(low, high))
+    x = space.coordinates(points_filling(low, high))
     middle, scale = middle_and_scale(x)
     few = _spread(space, low, high)
     local = with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
@@ -268,7 +268,7 @@ def _filling(d: int, n: int) -> np.ndarray:
     return qmc.Sobol(d, rng=0).random(n) if d else np.empty((1, 0))
 
 
-def filled(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def points_filling(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return points that fill a box, (k, d), with its corners and its middle."""
     many = low + (high - low) * _filling(len(low), SAMPLES)
     return np.concatenate([many, _corners(low, high)])
@@ -282,7 +282,7 @@ def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def _spread(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return points of a box, (k, d), at which the metric is computed: a grid over the parameters that matter."""
-    bent, names = space.bent, space.region.axes
+    bent, names = space.bent, space.domain.axes
     u = 0.5 * (low + high)
     if 3 ** len(bent) <= METRICS:
         # five points of the phase, which may go all round, and three of the other parameters
@@ -344,13 +344,16 @@ def _allowed(
     space: ChartedSpace, low: np.ndarray, high: np.ndarray, inner_low: np.ndarray, inner_high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut a box to possible values."""
-    for i, name in enumerate(space.region.axes):
+    for i, name in enumerate(space.domain.axes):
         if name in ("asini", "ecc"):
             low[i] = max(low[i], min(0.0, inner_low[i]))
         if name == "ecc":
             high[i] = min(high[i], 0.9)
         if name == "period":
             low[i] = max(low[i], 0.5 * inner_low[i])
+        if name in space.chart.others or not is_parameter(name):  # see `ChartedSpace.possible`
+            low[i] = max(low[i], 0.5 * inner_low[i]) if inner_low[i] > 0 else low[i]
+            high[i] = min(high[i], 0.5 * inner_high[i]) if inner_high[i] < 0 else high[i]
     return low, high
 
 

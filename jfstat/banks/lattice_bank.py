@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.chart import Bound, ChartedSpace, Region, charted_space, stack_of
+from jfstat.banks.chart import Bound, ChartedSpace, Domain, charted_space, stack_of
 from jfstat.banks.comparison import Comparison, Phases, Tracks
-from jfstat.banks.lattice import divided, expected_number, filled, templates_of
-from jfstat.banks.orbitbank import require_few, require_orbits, sky_limits
-from jfstat.banks.ranges import fixed_limits, number_limits, orbit_limits
+from jfstat.banks.lattice import divided, expected_number, points_filling, templates_of
+from jfstat.banks.orbitbank import require_bank_size, require_orbits, sky_limits
+from jfstat.banks.ranges import fixed_limits, number_limits, orbit_limits, right_ascensions
 from jfstat.data.checks import check_template, observation_of
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.public import host
-from jfstat.signal.parameters import ORBIT_FIELDS, SKY, is_parameter
+from jfstat.signal.parameters import ORBIT_FIELDS, SKY, is_parameter, unit
 from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import columns, replaced, with_fields
-from jfstat.validation import probability, shown
+from jfstat.validation import float64_of, probability, shown
 
 if TYPE_CHECKING:
     from jfstat.banks.ranges import Number
@@ -86,7 +86,8 @@ def lattice_bank(
     -----
     The lattice is A_n* (Conway & Sloane 1999) in the phase metric. Where the metric varies, the ranges are divided into
     boxes, each with a constant metric that is nowhere smaller than the true one, which is computed at up to a few
-    hundred places by automatic differentiation. A phase model must therefore change smoothly over the ranges.
+    hundred places by automatic differentiation, some of them up to half a width beyond the ranges; but a parameter of
+    a phase model whose range does not contain 0 keeps its sign. The phase must change smoothly there.
     Directions in which the ranges lose less than the mismatch have one layer of templates.
 
     Examples
@@ -103,7 +104,7 @@ def lattice_bank(
     ('model.df', 'model.tau')
     """
     plan = _Plan(data, point, ranges, mismatch)
-    require_few(plan.expected)
+    require_bank_size(plan.expected)
     return with_fields(plan.templates(), varied=tuple(plan.asked), asked=plan.asked)
 
 
@@ -152,7 +153,7 @@ class _Plan:
         given = _Given.of(point, ranges)
         self.space = given.space(comparison, allowed)
         self.orbits = point.orbit is not None
-        at = self.space.region.values(filled(self.space.low, self.space.high))
+        at = self.space.domain.values(points_filling(self.space.low, self.space.high))
         given.check(at)
         found = {name: (float(x.min()), float(x.max())) for name, x in at.items()}
         asked = {name: given.numbers.get(name) or found[name] for name in ranges if name in given.fixed}
@@ -183,7 +184,16 @@ def _comparison(data: object) -> tuple[Comparison, Observation]:
     return Phases.of(observation), observation
 
 
-@dataclass(frozen=True)
+class _Known(dict[str, Any]):
+    """Values by name that a function of a range is given."""
+
+    def __missing__(self, name: str) -> Any:
+        raise LookupError(
+            f"{name!r} is not known: the functions know what has no range, and what comes before in ranges"
+        )
+
+
+@dataclass(eq=False)
 class _Given:
     """Ranges as users give them, sorted by kind.
 
@@ -227,6 +237,8 @@ class _Given:
         """Sort and check one range."""
         if name == "freq":
             raise ValueError("ranges has 'freq', which every search covers: give the highest frequency as the point's.")
+        if name == "phase":
+            raise ValueError("ranges has 'phase', which is the name of an angle of orbits here: call yours otherwise.")
         if not isinstance(name, str) or (name not in self.fixed and is_parameter(name)):
             raise ValueError(f"ranges has {name!r}: choose from {', '.join(self.fixed)}, which this template has.")
         ends = value if isinstance(value, tuple) else (value,)
@@ -234,29 +246,36 @@ class _Given:
             raise ValueError(f"ranges[{name!r}] must be two numbers, not functions: give the widest range.")
         if callable(value) and name in self.fixed:
             self.derived[name] = self.function(name, value)
-        elif len(ends) != 2 or callable(value):
-            raise ValueError(f"ranges[{name!r}] must be (low, high), not {shown(value)}: the metric sets the steps.")
+        elif callable(value):
+            raise ValueError(f"ranges[{name!r}] must be (low, high), since {name!r} is no parameter of this template.")
+        elif len(ends) != 2:
+            raise ValueError(
+                f"ranges[{name!r}] must be (low, high), a tuple, not {shown(value)}: the metric sets the steps."
+            )
         elif any(map(callable, ends)):
             low, high = (self.function(name, end) for end in ends)
             self.bounds[name] = low, high
         else:
-            turned = name == "alpha" and value[0] > value[1]  # through 0, which `sky_limits` checks
-            self.numbers[name] = value if turned else number_limits(value, name)
+            self.numbers[name] = right_ascensions(value) if name == "alpha" else number_limits(value, name)
 
     def function(self, name: str, end: Any) -> Bound:
-        """Return a function of the names before, which is given all parameters and whose errors say its name."""
+        """Return a function of what is known before a name, whose errors say this name."""
         if not callable(end):
             number = number_limits((end, end), name)[0]
             return lambda at: np.float64(number)
 
         def bound(at: Mapping[str, np.ndarray]) -> np.ndarray:
+            known = _Known({key: x for key, x in self.fixed.items() if key not in self.order} | self.held | dict(at))
             try:
-                found = np.asarray(end({**self.fixed, **self.held, **at}), float)
+                found = float64_of(end(known), name, unit(name))
             except Exception as error:  # whatever the user's function raises
                 problem = f"{type(error).__name__}: {error}"
                 raise ValueError(f"ranges[{name!r}] has a function that fails: {problem}.") from error
             if not np.isfinite(found).all():
                 raise ValueError(f"ranges[{name!r}] has a function whose values are not all finite: correct it.")
+            lengths = {len(x) for x in at.values() if np.ndim(x)}
+            if found.ndim and found.shape != (*lengths,):
+                raise ValueError(f"ranges[{name!r}] has a function that returns the shape {found.shape}: return (k,).")
             return found
 
         return bound
@@ -270,7 +289,7 @@ class _Given:
         for name in self.order:
             if name in self.fixed:
                 continue
-            moved = {**at, name: at[name][::-1]}
+            moved = {**at, name: at[name][::-1] if name in at else np.float64(1.001 * self.held[name] + 1e-3)}
             if all(np.array_equal(function(moved), function(at)) for function in functions):
                 raise ValueError(
                     f"ranges has {name!r}, which is no parameter of this template, and no function depends on it: its "
@@ -298,6 +317,6 @@ class _Given:
         if len(axes) > MOST_RANGES:
             raise ValueError(f"at most {MOST_RANGES} parameters may have ranges, not {', '.join(axes)}: fix some.")
         order = tuple(name for name in self.order if name in axes or name in self.derived)
-        region = Region(axes, order, bounds=self.bounds, derived=self.derived)
+        domain = Domain(axes, order, bounds=self.bounds, derived=self.derived)
         frequency, n_spins = self.fixed["freq"], point.fkdot.shape[0] - 1
-        return charted_space(comparison, limits, n_spins, reftime, frequency, mismatch, point, region)
+        return charted_space(comparison, limits, n_spins, reftime, frequency, mismatch, point, domain)

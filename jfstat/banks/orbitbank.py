@@ -96,7 +96,7 @@ class OrbitBank:
         ValueError
             If the bank would have too many templates.
         """
-        require_few(self.expected)
+        require_bank_size(self.expected)
         found = [templates_of(space, boxes) for space, boxes in self.lattices]
         e = Elements(*(np.concatenate(x) for x in zip(*found, strict=True)))
         if strict:
@@ -104,7 +104,7 @@ class OrbitBank:
         return stack_of(e, self.lattices[0][0].place, (), freq)
 
 
-def require_few(expected: float) -> None:
+def require_bank_size(expected: float) -> None:
     """Raise a ValueError if a bank would have too many templates."""
     if expected > MOST_TEMPLATES:
         raise ValueError(
@@ -119,8 +119,9 @@ def require_orbits(orbit: Mapping[str, tuple[float, float]]) -> None:
         raise ValueError(
             f"orbit ecc must be at most {MOST_ECC} with a mismatch, not {orbit['ecc'][1]}: give less eccentric orbits."
         )
-    if orbit["ecc"][0] < orbit["ecc"][1] and orbit["asini"][1] == 0:
-        raise ValueError("orbit asini is 0, so that ecc has no effect: give a size of the orbit.")
+    idle = [name for name, (low, high) in orbit.items() if low < high]
+    if idle and orbit["asini"][1] == 0:
+        raise ValueError(f"orbit asini is 0, so that {idle[0]} has no effect: give a size of the orbit.")
 
 
 def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> list[dict[str, tuple[float, float]]]:
@@ -141,8 +142,8 @@ def sky_limits(alpha: RangeLike | SkyCoord | None, delta: RangeLike | None) -> l
     corners = unit_vector(np.array(ends[0])[:, None], np.array(ends[1]))
     if box.width > 2 * FLAT_RADIUS or np.min(corners @ centre) < np.cos(FLAT_RADIUS):
         raise ValueError(
-            f"alpha and delta must span less than {2 * FLAT_RADIUS} rad where orbits have ranges or data are "
-            "NormalisedSFTs: make a bank of each part."
+            f"alpha and delta must span less than {2 * FLAT_RADIUS} rad in a lattice over orbits, over power along "
+            "tracks or over any parameters: make a bank of each part."
         )
     return [{"alpha": ends[0], "delta": ends[1]}]
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.banks.chart import CHUNK, FLAT_RADIUS, Chart, Elements, Place, coordinates, elements, factors
+from jfstat.banks.chart import CHUNK, FLAT_RADIUS, Chart, Elements, Place, coordinates, factors, jitted_elements
 from jfstat.banks.comparison import Phases, filled, sampled
 from jfstat.banks.lattice import LEAST, Lattice, largest_factor, middle_and_scale, thinnest_lattice, with_floor
 from jfstat.banks.nearest import CELL, Group, Nearest, differences, distinct_points, nearest_integers, pieces_of
@@ -147,18 +147,13 @@ class OrbitGroup(Group):
 
     def _elements_at(self, chart: Chart, place: Place, x: np.ndarray) -> Elements:
         """Return the parameters at coordinates, (k, n), as NumPy arrays."""
-        each = jax.device_get([_elements(y.T, place, chart) for y in pieces_of(x.T, self.device)])
+        each = jax.device_get([jitted_elements(y.T, place, chart) for y in pieces_of(x.T, self.device)])
         return Elements(*(np.concatenate(own)[: len(x)] for own in zip(*each, strict=True)))
 
 
 def _phases(segment: Observation) -> Phases:
     """Return what to compare in a segment: phases at `NODES` times of each detector, the last of them empty if few."""
     return Phases(segment, *filled(*sampled(*segment.phase_times(), NODES * len(segment.detectors)), NODES))
-
-
-@partial(jax.jit, static_argnames="chart")
-def _elements(x: jax.Array, place: Place, chart: Chart) -> Elements:
-    return elements(chart, place, x)
 
 
 @partial(jax.jit, static_argnames=("chart", "names"))

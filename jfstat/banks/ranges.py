@@ -342,8 +342,14 @@ def _is_sky(x: object) -> TypeGuard[SkyCoord]:
     return hasattr(x, "icrs")
 
 
-def number_limits(value: Any, name: str) -> tuple[float, float]:
-    """Return low and high of a range of a parameter, without units.
+def right_ascensions(value: tuple[Any, ...]) -> tuple[float, float]:
+    """Return low and high of a range of alpha, rad; the end of one that extends through 0 lies beyond 2 pi."""
+    low, high = _limits(value, "alpha", "rad")
+    return low, high + 2 * math.pi if high < low else high
+
+
+def number_limits(value: Any, name: str, unit: str | None = None) -> tuple[float, float]:
+    """Return low and high of a range, without units; `unit` is by default that of the parameter with this name.
 
     Raises
     ------
@@ -352,7 +358,7 @@ def number_limits(value: Any, name: str) -> tuple[float, float]:
     """
     if not isinstance(value, tuple):
         raise ValueError(f"{name} must be (low, high), not {shown(value)}: give its range.")
-    low, high = _limits(value, name, unit_of(name))
+    low, high = _limits(value, name, unit_of(name) if unit is None else unit)
     _require_order(low, high, name)
     return low, high
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.public import host
 from jfstat.signal.piecewise import evolved, piecewise_model
-from jfstat.signal.templates import Doppler, template
+from jfstat.signal.templates import Doppler, Orbit, template
 from jfstat.signal.times import gps_time
 from jfstat.signal.values import with_fields
 from jfstat.validation import as_float64, plain_number, probability, shown
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from jfstat.banks.ranges import Number
     from jfstat.validation import NumberLike
 
+FIRST = "first_freq"
+"""Name of the range of frequencies at the first knot."""
 LIGHT_TIME = 600.0
-"""Time by which the knots reach beyond the data, s: more than the light takes from the Earth to the SSB."""
+"""More than the light takes between the Earth and the SSB, s."""
 MISSED = 0.05
 """Largest distance of the piecewise model from a track, in units of the bank's: the root of the ratio of the losses."""
 MOST_PIECES = 64
 """Largest number of pieces that are tried."""
-MOST_INDICES = 7
+MOST_INDICES = 6
 """Largest number of pieces with braking indices of their own."""
 TIMES = 2000
 """Number of times at which the model is compared with tracks."""
@@ -59,19 +62,20 @@ def remnant_bank(
     data : Observation or FstatData
         Data to be searched, which may have segments.
     point : Doppler or Row
-        Position, the highest frequency to be searched, ``fkdot=[freq]``, and the reference time, by default the start
-        of the data: the time of the first knot, at which the frequency and `f1dot` hold. It may have an orbit.
+        Position, the highest frequency to be searched, ``fkdot=[freq]``, and the reference time: the time of the first
+        knot, at which the frequency and `f1dot` hold. It must lie before the data by what the light takes, by default
+        it does by 600 s. The point may have an orbit.
     f1dot : (low, high)
         Range of the derivative of the frequency at the first knot, Hz/s, at most 0.
     braking_index : (low, high)
-        Range of the braking index n, within 0 and 20: 3 for a magnetic dipole, 5 for gravitational waves, 7 for
+        Range of the braking index n, within 1 and 20: 3 for a magnetic dipole, 5 for gravitational waves, 7 for
         r-modes.
     mismatch : float
         Between 0 and 1: the largest fraction of rho^2 that a remnant in the ranges may lose at the template nearest to
         it, maximised over frequency.
     band : (low, high), optional
-        Frequencies at the first knot to be searched, Hz; by default only the point's. They matter little: f2dot is
-        n f1dot^2/freq.
+        Frequencies at the first knot to be searched, Hz, at most the point's; by default the data's band, or the
+        point's frequency alone for an Observation. Tracks of equal f1dot and n depend on the frequency.
     change : float
         Largest change of the braking index from one piece to the next; by default it is constant. Each piece then adds
         a dimension to the bank; there may be 7.
@@ -132,34 +136,37 @@ def _lattice(
     slopes, indices = number_limits(f1dot, "f1dot"), number_limits(braking_index, "braking_index")
     if slopes[1] > 0:
         raise ValueError(f"f1dot must be at most 0, since remnants slow down, not up to {slopes[1]:g} Hz/s.")
-    if not 0 <= indices[0] <= indices[1] <= 20:
-        raise ValueError(f"braking_index must be (low, high) within 0 and 20, not {shown(braking_index)}.")
+    if slopes[0] == 0:
+        raise ValueError("f1dot must reach below 0: without spin-down there is no braking index.")
+    if not 1 <= indices[0] <= indices[1] <= 20:
+        raise ValueError(f"braking_index must be (low, high) within 1 and 20, not {shown(braking_index)}.")
     freq = float(point.fkdot[0])
-    lowest, highest = (freq, freq) if band is None else number_limits(band, "freq")
+    if band is None:
+        whole = data.frequencies[[0, -1]] if isinstance(data, FstatData) else (freq, freq)
+        band = float(whole[0]), float(whole[1])
+    lowest, highest = number_limits(band, "band", "Hz")
     if not 0 < lowest <= highest <= freq:
         raise ValueError(f"band must lie above 0 and at most at the point's frequency, {freq:g} Hz, not {shown(band)}.")
-    wander = plain_number(change, "change", "give the change of the braking index from piece to piece")
-    start, end = _ends(observation)
+    wander = plain_number(change, "change", "the change of the braking index from piece to piece")
+    if not 0 <= wander <= 20:
+        raise ValueError(f"change must be within 0 and 20, not {wander:g}.")
+    start, end = _ends(observation, point.orbit)
     if point.reftime is None:
-        point = with_fields(point, reftime=gps_time(start, "reftime"))
+        point = with_fields(point, reftime=gps_time(math.floor(start), "reftime"))
     assert point.reftime is not None
     since = float(point.reftime.since(0))
-    if start < since - LIGHT_TIME:
+    if start < since:
         raise ValueError(
-            f"point has the reference time {since:.0f}, the time of the first knot, after the start of the data, "
-            f"{start:.0f}: give an earlier one."
+            f"point has the reference time {since:.0f}, the time of the first knot, and the data begin at "
+            f"{start:.0f} if the light is as early as it can be: give that or an earlier one."
         )
-    # f2dot is n f1dot^2/freq: at a lower frequency a remnant's track is that of a higher braking index
-    indices = indices[0] * freq / highest, indices[1] * freq / lowest
-    tracks = [(freq, slope, n) for slope in slopes for n in indices]
+    tracks = [(first, slope, n) for first in (lowest, highest) for slope in slopes for n in indices]
     error = MISSED**2 * allowed
-    at = _knots(tracks, end + LIGHT_TIME - since, error) if knots is None else _given(tracks, knots, error)
+    at = _knots(tracks, end - since, error) if knots is None else _given(tracks, knots, error)
     if at[-1] < end - since:
         raise ValueError(
             f"knots must reach the end of the data, {end - since:.0f} s after the reference time: add one."
         )
-    if wander < 0:
-        raise ValueError(f"change must be at least 0, not {wander:g}.")
     if wander and len(at) == 2:
         raise ValueError("change has no effect on one piece: give knots of several, or leave it out.")
     if wander and len(at) - 1 > MOST_INDICES:
@@ -169,14 +176,16 @@ def _lattice(
         )
     zeros = np.zeros(len(at))
     own = with_fields(point, model=piecewise_model(at, zeros, zeros))
-    return own, _ranges(at, slopes, indices, wander), (1 - MISSED) ** 2 * allowed
+    ranges = {FIRST: (lowest, highest), "model.f1dot[0]": slopes, "braking_index[0]": indices}
+    return own, ranges | _following(at, indices, wander), (1 - MISSED) ** 2 * allowed
 
 
-def _ends(observation: Observation) -> tuple[float, float]:
-    """Return the GPS times of the start and the end of data, s."""
+def _ends(observation: Observation, orbit: Orbit | None) -> tuple[float, float]:
+    """Return the earliest and the latest GPS time at the source during data, s: less or more than all delays."""
+    late = LIGHT_TIME + (0.0 if orbit is None else float(orbit.asini * (1 + orbit.ecc)))
     middle = np.asarray(observation.epoch).astype(float) + np.asarray(observation.middle)
     half = 0.5 * np.asarray(observation.tspan)
-    return float(np.min(middle - half)), float(np.max(middle + half))
+    return float(np.min(middle - half)) - late, float(np.max(middle + half)) + late
 
 
 def _knots(tracks: list[tuple[float, float, float]], length: float, error: float) -> np.ndarray:
@@ -198,7 +207,7 @@ def _knots(tracks: list[tuple[float, float, float]], length: float, error: float
 def _given(tracks: list[tuple[float, float, float]], knots: NumberLike, error: float) -> np.ndarray:
     """Return a user's knots, or raise a ValueError if they do not follow the tracks."""
     at = np.asarray(as_float64(knots, "knots", "s"))
-    if at.ndim != 1 or len(at) < 2 or at[0] != 0 or not np.all(np.diff(at) > 0):
+    if at.ndim != 1 or len(at) < 2 or at[0] != 0 or not (np.all(np.diff(at) > 0) and np.isfinite(at[-1])):
         raise ValueError(
             "knots must be two or more ascending times, in s since the reference time, the first of them 0."
         )
@@ -225,12 +234,10 @@ def _missed(tracks: list[tuple[float, float, float]], knots: np.ndarray) -> floa
     return float(max(losses))
 
 
-def _ranges(
-    knots: np.ndarray, slopes: tuple[float, float], indices: tuple[float, float], change: float
-) -> Mapping[str, Any]:
-    """Return the ranges for `lattice_bank`: the spin-down, braking indices, and what follows at the knots."""
-    first, index = "model.f1dot[0]", "braking_index[0]"
-    ranges: dict[str, Any] = {first: slopes, index: indices}
+def _following(knots: np.ndarray, indices: tuple[float, float], change: float) -> dict[str, Any]:
+    """Return what follows at the knots, for `lattice_bank`, and the braking indices of later pieces if they change."""
+    index = "braking_index[0]"
+    ranges: dict[str, Any] = {}
     for k in range(1, len(knots)):
         if change and k > 1:
             before, index = index, f"braking_index[{k - 1}]"
@@ -249,6 +256,6 @@ def _next(k: int, index: str, length: float) -> tuple[Bound, Bound]:
     before, slope = f"model.drift[{k - 1}]", f"model.f1dot[{k - 1}]"
 
     def values(at: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        return evolved(at["freq"] + at[before], at[slope], at[index], length)
+        return evolved(at[FIRST] + at[before], at[slope], at[index], length)
 
     return lambda at: at[before] + values(at)[0], lambda at: values(at)[1]

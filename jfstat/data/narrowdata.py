@@ -149,8 +149,9 @@ class NarrowData(Displayed):
         """
         cos, sin = self._phase_factor(point)
         a, b = self.observation.pattern_coefficients(point)
-        samples = jnp.einsum("cdh,dhbk->cdbk", jnp.stack([a, b]).astype(self.samples.dtype), self.samples)
-        turned = jnp.sum(samples * jax.lax.complex(cos, -sin)[None], axis=1).astype(jnp.complex64).reshape(2, -1)
+        patterns, own = (x.astype(jnp.complex64) for x in (jnp.stack([a, b]), self.samples))
+        samples = jnp.einsum("cdh,dhbk->cdbk", patterns, own, precision="highest")
+        turned = jnp.sum(samples * jax.lax.complex(cos, -sin).astype(jnp.complex64)[None], axis=1).reshape(2, -1)
         sums = turned @ turns
         return sums[0], sums[1]
 

@@ -12,6 +12,7 @@ from jfstat.compileroptions import jit_with
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.observation import Observation
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.groups import in_groups
 from jfstat.followup.neighbours import frequency_at, uneven_times
 from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_count
 from jfstat.metrics.coordinates import Coordinates, whitened
@@ -186,13 +187,14 @@ class Survey(NamedTuple):
     along: jax.Array
 
 
-@jit_with({})
+@jit_with({}, static_argnames="together")
 def survey(
     observation: Observation,
     points: Doppler,
     free: FreeParameters,
     mismatch: jax.Array | float,
     regions: tuple[jax.Array, jax.Array] | None,
+    together: int = 1,
 ) -> Survey:
     """Return whitened coordinates of a stack of templates that fit the data, and the regions to cover in them.
 
@@ -205,6 +207,8 @@ def survey(
     mismatch : float
     regions : pair of (n, p, p) and (n, c, p) float64, optional
         `spread` and `peaks` of `Neighbourhood`, restricted to the parameters of `free`.
+    together : int, static
+        Number of templates to compute together, a divisor of n.
     """
 
     def one(pair: tuple[Doppler, tuple[jax.Array, jax.Array] | None]) -> Survey:
@@ -227,7 +231,7 @@ def survey(
         largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
         return Survey(coordinates, largest, axes, basis, offsets, present, along)
 
-    return jax.lax.map(one, (points, regions))
+    return in_groups(jax.vmap(one), (points, regions), together)
 
 
 def _ellipsoids(

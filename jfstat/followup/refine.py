@@ -25,6 +25,7 @@ from jfstat.followup.batches import (
     batch_size,
     batches,
     climbing_for,
+    compared_together,
     compressed_together,
     in_steps,
     reaches,
@@ -38,6 +39,7 @@ from jfstat.followup.climb import climb
 from jfstat.followup.distinct import distinct
 from jfstat.followup.focus import focus
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.groups import in_groups
 from jfstat.followup.look import Surroundings, look
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts, survey
@@ -329,7 +331,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         for batch in batches(left, np.zeros(len(left)), size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
-            part = suited(survey, data, size)(seen, some, free, around.mismatch, own)
+            part = suited(survey, data, size)(seen, some, free, around.mismatch, own, compared_together(data, size))
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -494,10 +496,10 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
     lost = np.full(len(results.twoF), np.nan)
     rows = np.flatnonzero(np.isfinite(results.twoF))
     size, seen = batch_size(data, len(rows)), data.observation.in_few_sizes
-    program = suited(_mismatches, data, size)
+    program, together = suited(_mismatches, data, size), compared_together(data, size)
     for batch in batches(rows, np.zeros(len(rows)), size):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
-        lost[batch.rows] = np.asarray(program(seen, *pair))[: len(batch.rows)]
+        lost[batch.rows] = np.asarray(program(seen, *pair, together))[: len(batch.rows)]
     return lost
 
 
@@ -508,14 +510,15 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
     """
     size = batch_size(data, int(np.sum(results.open)))
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
-    program = suited(_mismatches, data, size)
-    return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair).compile())
+    program, together = suited(_mismatches, data, size), compared_together(data, size)
+    return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair, together).compile())
 
 
-@jit_with({})
-def _mismatches(observation: Observation, points: Doppler, others: Doppler) -> jax.Array:
-    """Return the `mismatch` of each pair of templates of two stacks, (n,) float64."""
-    return jax.lax.map(lambda pair: mismatch_of(observation, *pair), (points, others))
+@jit_with({}, static_argnames="together")
+def _mismatches(observation: Observation, points: Doppler, others: Doppler, together: int) -> jax.Array:
+    """Return the `mismatch` of each pair of templates of two stacks, (n,) float64, so many of them at a time."""
+    each = jax.vmap(lambda pair: mismatch_of(observation, *pair))
+    return in_groups(each, (points, others), together)
 
 
 def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:

@@ -169,8 +169,21 @@ def amplitude_products(amplitude: Amplitude) -> tuple[jax.Array, jax.Array]:
 
 
 def inverse_of(matrix: jax.Array) -> jax.Array:
-    """Return the pseudoinverse of a 2x2 antenna matrix, which is singular for a single SFT."""
-    return jnp.linalg.pinv(matrix, rtol=1.0 / MAX_CONDITION, hermitian=True)
+    """Return the pseudoinverse of a 2x2 antenna matrix, which is singular for a single SFT.
+
+    It is written out, because an accelerator takes a millisecond for an eigenvalue problem, however small.
+    """
+    (a, c), (_, b) = matrix
+    square = 0.25 * (a - b) ** 2 + c**2
+    large = 0.5 * (a + b) + jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+    size = jnp.where(large > 0, large, 1.0)
+    determinant = a * b - c**2
+    small = determinant / size
+    regular = small > large / MAX_CONDITION
+    inverse = jnp.array([[b, -c], [-c, a]]) / jnp.where(regular, determinant, 1.0)
+    apart = jnp.where(regular, 1.0, (size - small) * size)
+    along = (matrix - small * jnp.eye(2)) / apart  # the projection on the larger axis, over its eigenvalue
+    return jnp.where(regular, inverse, jnp.where(large > 0, along, 0.0))
 
 
 def _derivatives(

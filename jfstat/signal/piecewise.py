@@ -14,11 +14,13 @@ from jfstat.maths.arrays import any_traced, module_for
 from jfstat.public import public
 from jfstat.signal.parameters import unit
 from jfstat.signal.phasemodel import PhaseModel
-from jfstat.validation import as_float64
+from jfstat.validation import as_float64, require
 
 if TYPE_CHECKING:
     from jfstat.validation import NumberLike
 
+NEAR = 1e-3
+"""Value of y below which log(1 + y)/y is computed by a series."""
 FIELDS = ("drift", "f1dot", "f2dot")
 """Names of the model's values at the knots: the frequency less the template's, and derivatives."""
 
@@ -74,17 +76,19 @@ def piecewise_model(
     at = as_float64(knots, "knots", "s")
     if at.shape[-1:] < (2,) or (not any_traced(at) and not np.all(np.diff(at) > 0)):
         raise ValueError("knots must be two or more ascending times, in s: sort them and leave out equal ones.")
-    parameters = {"knots": at}
+    require(at, "knots", np.isfinite, "finite", "give times")
+    parameters, shape = {"knots": at}, at.shape
     for name, value in values.items():
         x = parameters[name] = as_float64(value, name, "Hz" if name == "drift" else unit(name))
+        require(x, name, np.isfinite, "finite", "give numbers")
         if x.shape[-1:] != at.shape[-1:]:
             raise ValueError(f"{name} must have one value for each of the {at.shape[-1]} knots, not shape {x.shape}.")
-    try:
-        shape = jnp.broadcast_shapes(*(x.shape for x in parameters.values()))
-    except ValueError:
-        raise ValueError(
-            f"f1dot has leading axes, {parameters['f1dot'].shape}, that do not fit those of drift."
-        ) from None
+        try:
+            shape = jnp.broadcast_shapes(shape, x.shape)
+        except ValueError:
+            raise ValueError(
+                f"{name} has the shape {x.shape}, which does not fit {shape} of those before it."
+            ) from None
     return PhaseModel(piecewise_cycles, {name: jnp.broadcast_to(x, shape) for name, x in parameters.items()})
 
 
@@ -98,7 +102,7 @@ def piecewise_cycles(t: jax.Array, parameters: dict[str, jax.Array]) -> jax.Arra
     ends = jnp.concatenate([values[:-1] * scale, values[1:] * scale], axis=-1)
     phases = ends @ _hermite(s) * length / np.arange(1, 2 * s + 1, dtype=float)[None]  # coefficients of u, u^2, ...
     before = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.sum(phases, axis=-1))])
-    inside = jnp.clip(t, knots[0], knots[-1])
+    inside = jnp.where(t < knots[0], knots[0], jnp.where(t > knots[-1], knots[-1], t))  # with a whole slope at the ends
     piece = jnp.sum(inside >= knots[1:-1])
     u = (inside - knots[piece]) / length[piece, 0]
     cycles = before[piece] + jnp.polyval(phases[piece, ::-1], u) * u
@@ -129,7 +133,8 @@ def braking_evolution(
     braking_index : float
         n: 3 for a magnetic dipole, 5 for gravitational waves, 7 for r-modes; 1 is an exponential.
     time : float
-        s. Before time 0 a source may have had an infinite frequency; there the result is not finite.
+        s. The result is not finite where the frequency had not begun to fall from infinity (n > 1, before time 0), or
+        has reached 0 (n < 1).
 
     Returns
     -------
@@ -142,13 +147,15 @@ def braking_evolution(
     >>> round(float(freq * f2dot / f1dot**2), 6)
     5.0
     """
-    f0, slope, n, t = (
-        as_float64(x, name, units)
-        for x, name, units in (
-            (freq, "freq", "Hz"),
-            (f1dot, "f1dot", "Hz / s"),
-            (braking_index, "braking_index", ""),
-            (time, "time", "s"),
+    f0, slope, n, t = jnp.broadcast_arrays(
+        *(
+            as_float64(x, name, units)
+            for x, name, units in (
+                (freq, "freq", "Hz"),
+                (f1dot, "f1dot", "Hz / s"),
+                (braking_index, "braking_index", ""),
+                (time, "time", "s"),
+            )
         )
     )
     drift, slope, second = evolved(f0, slope, n, t)
@@ -158,8 +165,12 @@ def braking_evolution(
 def evolved(freq: Any, f1dot: Any, braking_index: Any, time: Any) -> tuple[Any, Any, Any]:
     """Return the change of frequency and its derivatives as in `braking_evolution`, of NumPy or JAX arrays."""
     xp = module_for(freq, f1dot, braking_index, time)
-    x, m = -f1dot / freq * time, xp.where(braking_index == 1, 1.0, braking_index - 1)
-    log = xp.where(braking_index == 1, x, xp.log1p(m * x) / m)  # of the ratio of frequencies, and its limit at n = 1
+    x = -f1dot / freq * time
+    y = (braking_index - 1) * x
+    near = xp.abs(y) < NEAR
+    safe = xp.where(near, 1.0, y)
+    # minus the logarithm of the ratio of frequencies, log(1 + y) x/y
+    log = x * xp.where(near, 1 - y / 2 + y**2 / 3 - y**3 / 4 + y**4 / 5, xp.log1p(safe) / safe)
     slope = f1dot * xp.exp(-braking_index * log)
     second = braking_index * f1dot**2 / freq * xp.exp(-(2 * braking_index - 1) * log)
     return freq * xp.expm1(-log), slope, second

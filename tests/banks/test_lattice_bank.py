@@ -1,5 +1,6 @@
 """Banks over ranges of any parameters: coverage, counts, functions as ends of ranges, and what is refused."""
 
+import astropy.units as u
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,7 +66,7 @@ def drawn(centre, ranges, n, rng):
     return replaced(stack, names, jnp.stack([jnp.asarray(at[name]) for name in names], -1)), at
 
 
-@pytest.mark.parametrize("name", ["waves", "index", *(pytest.param(x, marks=pytest.mark.ci) for x in CASES)])
+@pytest.mark.parametrize("name", ["waves", "motion", *(pytest.param(x, marks=pytest.mark.ci) for x in CASES)])
 def test_no_random_signal_loses_more_than_the_mismatch(name):
     centre, ranges = CASES[name]
     observation, m, n = gaps(2), 0.2, 25
@@ -91,20 +92,20 @@ def test_count_is_that_of_a_hexagonal_lattice_by_hand():
 
 
 def test_spin_downs_alone_are_as_many_as_in_template_bank():
-    observation = gaps(20)
-    ranges = {"f1dot": (-1e-8, 0.0), "f2dot": (0.0, 1e-15)}
+    observation = gaps(10)
+    ranges = {"f1dot": (-1e-8, 0.0), "f2dot": (0.0, 2e-15)}
     bank = jfstat.lattice_bank(observation, point(fkdot=(100.0, 0.0, 0.0)), ranges, 0.1)
     other = jfstat.template_bank(*SKY, **ranges, data=observation, freq=100.0, mismatch=0.1, reftime=START)
     assert len(bank) == pytest.approx(len(other), rel=0.05)
 
 
 def test_steps_on_the_sky_are_compensated_by_spin_downs():
-    """In reduced supersky coordinates one constant metric serves a box in which the plain one would vary tenfold."""
+    """In reduced supersky coordinates one constant metric serves a box in which the plain one varies tenfold."""
     observation = gaps(10)
     ranges = {"alpha": (2.05, 2.15), "delta": (0.45, 0.5), "f1dot": (-1e-9, 0.0)}
     bank = jfstat.lattice_bank(observation, point(), ranges, 0.2)
     other = jfstat.template_bank(**ranges, data=observation, freq=100.0, mismatch=0.2, reftime=START)
-    assert len(bank) < len(other)
+    assert 0.3 * len(other) < len(bank) < 0.7 * len(other)
 
 
 def test_names_of_the_users_own_span_a_region():
@@ -125,6 +126,26 @@ def test_equal_ends_fix_a_parameter():
     assert np.all(np.asarray(bank.model.parameters["c"])[:, 1] == 0.3) and np.all(bank.fkdot[:, 1] == -3e-10)
     one = jfstat.lattice_bank(gaps(2), centre, {"model.c[1]": (0.3, 0.3)}, 0.1)
     assert len(one) == 1 and one.varied == () and float(one.model.parameters["c"][0, 1]) == 0.3
+
+
+def test_equal_ends_hold_a_name_of_the_users_own():
+    centre, ranges = CASES["index"]
+    bank = jfstat.lattice_bank(gaps(2), centre, ranges | {"n": (3.0, 3.0)}, 0.1)
+    second = np.asarray(bank.fkdot[:, 2] * 100.0 / bank.fkdot[:, 1] ** 2)
+    assert np.all(np.abs(second - 3.0) < 1.0) and bank.varied == ("f1dot", "f2dot")
+
+
+def test_a_range_of_alpha_through_zero():
+    centre = jfstat.Doppler(0.0, 0.47, [300.0, 0.0], START)
+    with jax.numpy_rank_promotion("raise"):
+        bank = jfstat.lattice_bank(
+            gaps(2), centre, {"alpha": (6.2, 0.05), "delta": (0.45, 0.5), "f1dot": (-1e-9, 0)}, 0.2
+        )
+    degrees = {"alpha": (6.2 * u.rad, 0.05 * u.rad), "delta": (0.45, 0.5), "f1dot": (-1e-9, 0)}
+    assert bank.asked["alpha"] == pytest.approx((6.2, 0.05 + 2 * np.pi))
+    again = jfstat.lattice_bank(gaps(2), centre, degrees, 0.2)
+    assert len(bank) == len(again) > 10 and again.asked == bank.asked
+    assert "templates" in repr(again)
 
 
 def test_a_stack_with_a_model_shows_its_parameters():
@@ -176,10 +197,20 @@ def test_a_glitch_is_found_and_refined():
         ({"f1dot": -1e-9}, r"ranges\['f1dot'\] must be \(low, high\)"),
         ({"model.c[0]": (0.0, float("nan"))}, "model.c.0. must be finite"),
         ({"model.c[0]": (lambda p: 1.0, lambda p: 0.0)}, "functions that are not ordered"),
-        ({"model.c[0]": (0.0, lambda p: p["n"])}, "has a function that fails: KeyError: 'n'"),
+        ({"model.c[0]": (0.0, lambda p: p["n"])}, "has a function that fails: LookupError: 'n' is not known"),
+        ({"model.c[0]": lambda p: 1e9 * p["f1dot"], "f1dot": (-1e-9, 0.0)}, "LookupError: 'f1dot' is not known"),
+        (
+            {"phase": (0.0, 1.0), "model.c[0]": lambda p: p["phase"]},
+            "ranges has 'phase', which is the name of an angle",
+        ),
+        ({"n": (2.0, 2.0), "model.c[0]": (0.0, 1.0)}, "'n', which is no parameter"),
+        ({"f1dot": (-1e-9, 0.0), "model.c[0]": (0.0, lambda p: np.zeros(7))}, r"returns the shape \(7,\)"),
+        ({"n": lambda p: 3.0}, "since 'n' is no parameter of this template"),
+        ({"alpha": ("a", 2.0)}, "alpha must"),
+        ({"alpha": [2.0, 2.1]}, r"ranges\['alpha'\] must be \(low, high\), a tuple"),
         ({"model.c[0]": (0.0, lambda p: np.inf)}, "values are not all finite"),
         ({"alpha": lambda p: 2.0}, "must be two numbers, not functions"),
-        ({"alpha": (0.0, 2.0)}, "span less than 1.0 rad"),
+        ({"alpha": (0.0, 2.0), "delta": (0.1, 0.2)}, "span less than 1.0 rad"),
         ({"model.c[0]": (-1e9, 1e9), "model.c[1]": (-1e9, 1e9)}, "narrow the ranges or raise the mismatch"),
     ],
 )
@@ -193,3 +224,32 @@ def test_a_phase_that_is_not_finite_is_refused():
     root = jfstat.PhaseModel(lambda t, p: jnp.sqrt(p["x"]) * t * 1e-6, {"x": 1.0})
     with pytest.raises(ValueError, match="the phase model is not finite in, or just beyond"):
         jfstat.lattice_bank(gaps(1), point(root), {"model.x": (-1.0, 1.0)}, 0.1)
+
+
+def test_functions_may_return_quantities():
+    centre, ranges = CASES["nested"]
+    end = lambda p: 7 * p["f1dot"] ** 2 / p["freq"] * 1e9 * u.nHz / u.s**2  # noqa: E731
+    bank = jfstat.lattice_bank(gaps(2), centre, ranges, 0.3)
+    assert len(jfstat.lattice_bank(gaps(2), centre, ranges | {"f2dot": (0.0, end)}, 0.3)) == len(bank)
+
+
+def test_a_time_scale_remains_positive():
+    """Over a decade of tau the metric half a width beyond the range would be that of growing exponentials."""
+    ranges = {"model.df": (-1e-5, 1e-5), "model.tau": (5e3, 5e4)}
+    bank = jfstat.lattice_bank(gaps(2), point(STEP, fkdot=(100.0, 0.0, 0.0)), ranges, 0.1)
+    assert len(bank) < 1000 and float(bank.model.parameters["tau"].min()) >= 2.5e3
+
+
+def test_the_metric_is_taken_along_spin_downs_that_a_model_follows():
+    n, m = 40, 0.2
+    centre = point(STEP)
+    ranges = {
+        "f1dot": (-1e-9, -1e-11),
+        "model.tau": lambda p: 1e3 + 1.5e5 * (p["f1dot"] / -1e-9) ** 2,
+        "model.df": (-5e-5, 5e-5),
+    }
+    bank = jfstat.lattice_bank(gaps(2), centre, ranges, m)
+    signals, _ = drawn(centre, ranges, n, np.random.default_rng(8))
+    k = len(bank)
+    lost = least_losses(gaps(2), rows(signals, np.repeat(np.arange(n), k)), rows(bank, np.tile(np.arange(k), n)))
+    assert np.max(np.min(np.asarray(lost).reshape(n, k), axis=1)) < m

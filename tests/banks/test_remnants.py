@@ -6,8 +6,10 @@ import pytest
 from test_orbit_banks import gaps, least_losses, rows
 
 import jfstat
+from jfstat.signal.values import with_fields
 
 START, DAY, SKY = 1167458304, 86400.0, (2.1, 0.47)
+BIRTH = START - 1000
 FREQ = 300.0
 
 
@@ -20,27 +22,29 @@ def braked(t, p):
 def remnants(freq, slope, n):
     model = jfstat.PhaseModel(braked, {"freq": freq, "slope": slope, "n": n})
     shape = np.shape(freq)
-    return jfstat.Doppler(np.full(shape, SKY[0]), SKY[1], np.asarray(freq)[..., None], START, model=model)
+    return jfstat.Doppler(np.full(shape, SKY[0]), SKY[1], np.asarray(freq)[..., None], BIRTH, model=model)
 
 
-POINT = jfstat.Doppler(*SKY, [FREQ], START)
+POINT = jfstat.Doppler(*SKY, [FREQ], BIRTH)
 
 
 @pytest.mark.parametrize(
-    ("days", "f1dot", "index", "pieces"),
+    ("days", "f1dot", "index", "first", "pieces"),
     [
-        (1, (-1.001e-5, -1e-5), (3.0, 5.0), 1),
-        pytest.param(0.5, (-1.00001e-3, -1e-3), (4.99, 5.01), None, marks=pytest.mark.ci),
+        (1, (-1.001e-5, -1e-5), (3.0, 5.0), FREQ, 1),
+        pytest.param(0.5, (-1.000001e-3, -1e-3), (4.999, 5.001), FREQ, None, marks=pytest.mark.ci),
+        pytest.param(0.5, (-1.0000001e-3, -1e-3), (4.999, 5.001), FREQ - 1, None, marks=pytest.mark.ci),
     ],
 )
-def test_no_remnant_loses_more_than_the_mismatch(days, f1dot, index, pieces):
+def test_no_remnant_loses_more_than_the_mismatch(days, f1dot, index, first, pieces):
     observation, m, n = gaps(days), 0.2, 25
-    bank = jfstat.remnant_bank(observation, POINT, f1dot, index, m)
+    bank = jfstat.remnant_bank(observation, POINT, f1dot, index, m, band=(first, FREQ))
     if pieces is not None:
         assert bank.model.parameters["knots"].shape[-1] == pieces + 1
     rng = np.random.default_rng(2)
-    signals = remnants(np.full(n, FREQ), rng.uniform(*f1dot, n), rng.uniform(*index, n))
-    k = len(bank)
+    freqs = np.full(n, first)  # a search compares them with templates at their own frequency
+    signals = remnants(freqs, rng.uniform(*f1dot, n), rng.uniform(*index, n))
+    k, bank = len(bank), with_fields(bank, fkdot=np.full((len(bank), 1), first))
     lost = least_losses(observation, rows(signals, np.repeat(np.arange(n), k)), rows(bank, np.tile(np.arange(k), n)))
     assert 10 < k < 2000
     assert np.max(np.min(np.asarray(lost).reshape(n, k), axis=1)) < m
@@ -58,18 +62,45 @@ def test_knots_are_the_fewest_that_follow_the_tracks():
         jfstat.remnant_bank(seen, POINT, *fast, 0.2, knots=fewer)
 
 
-def test_a_band_widens_the_range_of_braking_indices():
-    seen, f1dot, m = gaps(1), (-1.0001e-5, -1e-5), 0.1
-    for low in (None, 150.0):
-        band = None if low is None else (low, FREQ)
-        bank = jfstat.remnant_bank(seen, POINT, f1dot, (4.0, 5.0), m, band=band)
-        second = (bank.model.parameters["f1dot"][:, 1] - bank.model.parameters["f1dot"][:, 0]) / 87000.0
-        n = np.asarray(second * FREQ / 1e-10)
-        assert n.min() == pytest.approx(4.0, abs=0.25) and n.max() == pytest.approx(5.0 * FREQ / (low or FREQ), abs=0.3)
+def test_data_have_a_band_and_observations_one_frequency():
+    sfts = jfstat.simulate_sfts(["H1"], START, DAY, 298.0, 301.0, sqrt_sx=1e-23)
+    data = jfstat.prepare(sfts, 299.9, FREQ, reftime=BIRTH, fdots=[(-1.001e-5, 0.0)], filters=False)
+    given = (POINT, (-1.001e-5, -1e-5), (3.0, 5.0), 0.2)
+    banks = [jfstat.remnant_bank(data, *given, band=band) for band in (None, (299.9, FREQ), (FREQ, FREQ))]
+    assert len(banks[0]) == len(banks[1]) >= len(banks[2])
+    drifts = [np.asarray(bank.model.parameters["drift"]) for bank in banks[:2]]
+    np.testing.assert_array_equal(*drifts)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "delta", "asini"), [(5.0, -0.384, None), pytest.param(2.1, 0.47, 2000.0, marks=pytest.mark.ci)]
+)
+def test_data_lie_between_the_knots_whatever_the_delays(alpha, delta, asini):
+    """The light of the first sky arrives at the SSB 492 s before it does at the Earth; the orbit is wider still."""
+    times = START + 60 * np.arange(60)
+    seen = jfstat.observation(["H1", "L1"], timestamps={"H1": times, "L1": times}, tsft=60)
+    orbit = None if asini is None else jfstat.Orbit(asini, 3e5, START - 7.5e4)
+    point = jfstat.Doppler(alpha, delta, [FREQ], orbit=orbit)
+    m, f1dot, index, n = 0.1, (-3.00001e-3, -3e-3), (4.99, 5.01), 10
+    bank = jfstat.remnant_bank(seen, point, f1dot, index, m)
+    rng = np.random.default_rng(2)
+    model = jfstat.PhaseModel(
+        braked, {"freq": np.full(n, FREQ), "slope": rng.uniform(*f1dot, n), "n": rng.uniform(*index, n)}
+    )
+    orbits = None if orbit is None else jfstat.Orbit(*(np.full(n, float(x)) for x in (asini, 3e5, START - 7.5e4)))
+    signals = jfstat.Doppler(np.full(n, alpha), delta, np.full((n, 1), FREQ), bank[0].reftime, orbits, model=model)
+    k = len(bank)
+    lost = least_losses(seen, rows(signals, np.repeat(np.arange(n), k)), rows(bank, np.tile(np.arange(k), n)))
+    assert np.max(np.min(np.asarray(lost).reshape(n, k), axis=1)) < m
+
+
+def test_one_braking_index():
+    bank = jfstat.remnant_bank(gaps(1), POINT, (-1.0001e-5, -1e-5), (3.0, 3.0), 0.2)
+    assert 1 < len(bank) < 60
 
 
 def test_changing_indices_take_more_templates():
-    seen, f1dot, knots = gaps(1), (-1.0001e-5, -1e-5), [0.0, 30000.0, 60000.0, 87000.0]
+    seen, f1dot, knots = gaps(1), (-1.0001e-5, -1e-5), [0.0, 30000.0, 60000.0, 88500.0]
     sizes = [
         len(jfstat.remnant_bank(seen, POINT, f1dot, (3.0, 5.0), 0.2, change=change, knots=knots))
         for change in (0.0, 0.2, 2.0)
@@ -90,8 +121,8 @@ def test_a_remnant_is_found_and_refined():
         sqrt_sx=1e-23,
         signals=[(signal, jfstat.Amplitude(9e-25, 0.2, 0.3, 1.0))],
     )
-    data = jfstat.prepare(sfts, 300.32, 300.42, reftime=START, fdots=[(-1.014e-5, 0.0)])
-    point = jfstat.Doppler(*SKY, [300.42], START)
+    data = jfstat.prepare(sfts, 300.32, 300.42, reftime=BIRTH, fdots=[(-1.014e-5, 0.0)])
+    point = jfstat.Doppler(*SKY, [300.42], BIRTH)
     bank = jfstat.remnant_bank(data, point, (-1.013e-5, -1.012e-5), (3.0, 5.0), 0.2, band=(300.32, 300.42))
     found = jfstat.search(data, bank, top=1, progress=False)
     row = jfstat.refine(data, found, model=bank[0].model, fit=jfstat.Fit(["freq", *bank.varied]), progress=False)[0]
@@ -109,16 +140,20 @@ def test_a_remnant_is_found_and_refined():
     ("arguments", "message"),
     [
         (dict(f1dot=(0.0, 1e-5)), "f1dot must be at most 0"),
+        (dict(f1dot=(0.0, 0.0)), "f1dot must reach below 0"),
         (dict(f1dot=-1e-5), "f1dot must be .low, high."),
         (dict(braking_index=(5.0, 3.0)), "braking_index must have low <= high"),
-        (dict(braking_index=(-1.0, 3.0)), "braking_index must be .low, high. within 0 and 20"),
+        (dict(braking_index=(-1.0, 3.0)), "braking_index must be .low, high. within 1 and 20"),
         (dict(band=(100.0, 400.0)), "band must lie above 0 and at most at the point's frequency"),
         (dict(point=jfstat.Doppler(*SKY, [FREQ, -1e-5], START)), "point must have a frequency alone"),
-        (dict(point=jfstat.Doppler(*SKY, [FREQ], START + 5e4)), "after the start of the data"),
+        (dict(point=jfstat.Doppler(*SKY, [FREQ], START + 5e4)), "the time of the first knot, and the data begin at"),
         (dict(knots=[10.0, 90000.0]), "the first of them 0"),
         (dict(knots=[0.0, 40000.0]), "knots must reach the end of the data"),
-        (dict(change=0.1, knots=np.linspace(0, 87000.0, 10)), "change must be 0 for 9 pieces"),
-        (dict(change=-0.1), "change must be at least 0"),
+        (dict(change=0.1, knots=np.linspace(0, 88500.0, 10)), "change must be 0 for 9 pieces"),
+        (dict(change=-0.1), "change must be within 0 and 20"),
+        (dict(change=float("nan")), "change must be within 0 and 20"),
+        (dict(band=(310.0, 290.0)), "band must have low <= high"),
+        (dict(knots=[0.0, 6e4, float("inf")]), "knots must be"),
         (dict(mismatch=2.0), "mismatch"),
     ],
 )
