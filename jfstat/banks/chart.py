@@ -45,6 +45,11 @@ Bound = Callable[[Mapping[str, np.ndarray]], Any]
 """Function from parameters by name to an end of a range."""
 CHUNK = 16
 """Number of metrics computed by one call of the compiled program."""
+FLOOR = 1e-3
+"""Least metric in each coordinate, in mismatches per squared half width: no template covers more than thirty widths."""
+SKY_REACH, SKY_FLOOR = 0.2, 0.25
+"""Largest distance of positions that a template covers if spin-downs compensate for steps on the sky, rad; and least
+metric of positions if it would be larger, as `FLOOR`: a template may cover two half widths."""
 LEAST_TEMPLATES = 10
 """Binary logarithm of the least number of templates that are made at a time: few sizes need few compilations."""
 LARGEST_ECC = 0.95
@@ -314,6 +319,14 @@ class ChartedSpace:
         """Numbers of the axes along which the metric may change: all but spin-downs that nothing else follows."""
         followed = any(not spin_order(name) for name in (*self.domain.derived, *self.domain.bounds))
         return [i for i, name in enumerate(self.domain.axes) if followed or not spin_order(name)]
+
+    def floors(self, scale: np.ndarray) -> np.ndarray:
+        """Return the least metric in each coordinate divided by `scale`, (n,), in mismatches.
+
+        Where spin-downs compensate for steps on the sky, its metric alone would let templates lie where the map ends.
+        """
+        on_sky = [self.place.drift is not None and name in ("east", "north") for name in self.chart.coordinates]
+        return np.where(on_sky, np.clip((scale / SKY_REACH) ** 2, FLOOR, SKY_FLOOR), FLOOR)
 
     @property
     def possible(self) -> tuple[np.ndarray, np.ndarray]:

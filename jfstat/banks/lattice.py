@@ -15,12 +15,10 @@ from math import gamma, pi
 
 import numpy as np
 
-from jfstat.banks.chart import ChartedSpace, Elements
+from jfstat.banks.chart import FLOOR, ChartedSpace, Elements
 from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
 from jfstat.signal.parameters import is_parameter
 
-FLOOR = 1e-3
-"""Least metric in each coordinate, in mismatches per squared half width: no template covers more than thirty widths."""
 METRICS = 81
 """Largest number of points of a box at which the metric is computed, apart from its corners and its middle."""
 SAMPLES = 1024
@@ -198,12 +196,14 @@ def _planned(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> Box:
     x = space.coordinates(points_filling(low, high))
     middle, scale = middle_and_scale(x)
     few = _spread(space, low, high)
-    local = with_floor(space.factors(space.coordinates(few), scale), space.mismatch)
+    local = with_floor(space.factors(space.coordinates(few), scale), space.mismatch, space.floors(scale))
     factor = largest_factor(local)
     # the relevant metric is half-way between a signal and a template, which may lie beyond the box
     half = _half_extents(space, factor, scale, 0.5 * (low + high), high - low)
     wider = _spread(space, *_allowed(space, low - half, high + half, low, high))
-    local = np.concatenate([local, with_floor(space.factors(space.coordinates(wider), scale), space.mismatch)])
+    local = np.concatenate(
+        [local, with_floor(space.factors(space.coordinates(wider), scale), space.mismatch, space.floors(scale))]
+    )
     factor = largest_factor(local)
     volumes = np.prod(np.abs(np.diagonal(local, axis1=1, axis2=2)), axis=1)
     flat = float(abs(np.linalg.det(factor)) / np.mean(volumes))
@@ -300,10 +300,9 @@ def _spread(space: ChartedSpace, low: np.ndarray, high: np.ndarray) -> np.ndarra
     return points
 
 
-def with_floor(factors: np.ndarray, mismatch: float) -> np.ndarray:
+def with_floor(factors: np.ndarray, mismatch: float, floors: np.ndarray | float = FLOOR) -> np.ndarray:
     """Return factors of metrics, (k, n, n), to which the least metric in each coordinate was added; see `FLOOR`."""
-    n = factors.shape[-1]
-    floor = np.broadcast_to(np.sqrt(FLOOR * mismatch) * np.eye(n), factors.shape)
+    floor = np.broadcast_to(np.sqrt(floors * mismatch) * np.eye(factors.shape[-1]), factors.shape)
     return np.asarray(np.linalg.qr(np.concatenate([factors, floor], axis=1), mode="r"))
 
 
