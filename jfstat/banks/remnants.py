@@ -200,7 +200,8 @@ def _knots(tracks: list[tuple[float, float, float]], length: float, error: float
         if _missed(tracks, knots) < error:
             return knots
     raise ValueError(
-        f"the frequency falls so fast that {MOST_PIECES} pieces do not follow it: search shorter data, or a later part."
+        f"mismatch is too small for frequencies that fall so fast, which {MOST_PIECES} pieces do not follow: raise it, "
+        "or search shorter data."
     )
 
 

@@ -141,23 +141,28 @@ def braking_evolution(
     freq, f1dot, f2dot : (...) float64
         Hz, Hz/s, Hz/s^2. The function is differentiable in all arguments.
 
+    Raises
+    ------
+    ValueError
+        If an argument is not numeric, or the shapes do not broadcast.
+
     Examples
     --------
     >>> freq, f1dot, f2dot = jfstat.braking_evolution(300.0, -1e-3, 5.0, 3600.0)
     >>> round(float(freq * f2dot / f1dot**2), 6)
     5.0
     """
-    f0, slope, n, t = jnp.broadcast_arrays(
-        *(
-            as_float64(x, name, units)
-            for x, name, units in (
-                (freq, "freq", "Hz"),
-                (f1dot, "f1dot", "Hz / s"),
-                (braking_index, "braking_index", ""),
-                (time, "time", "s"),
-            )
-        )
-    )
+    given = {
+        "freq": as_float64(freq, "freq", "Hz"),
+        "f1dot": as_float64(f1dot, "f1dot", "Hz / s"),
+        "braking_index": as_float64(braking_index, "braking_index"),
+        "time": as_float64(time, "time", "s"),
+    }
+    try:
+        f0, slope, n, t = jnp.broadcast_arrays(*given.values())
+    except ValueError:
+        shapes = ", ".join(f"{x.shape} of {name}" for name, x in given.items())
+        raise ValueError(f"the shapes of the arguments must broadcast, not {shapes}: make them equal.") from None
     drift, slope, second = evolved(f0, slope, n, t)
     return jnp.asarray(f0 + drift), jnp.asarray(slope), jnp.asarray(second)
 
