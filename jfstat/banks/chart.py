@@ -27,6 +27,7 @@ import numpy as np
 
 from jfstat.banks.comparison import Comparison
 from jfstat.maths.arrays import module_for
+from jfstat.maths.ladder import padded_size
 from jfstat.maths.vectors import angles, tangents, unit_vector
 from jfstat.signal.parameters import (
     MOTION_FIELDS,
@@ -50,8 +51,8 @@ FLOOR = 1e-3
 SKY_REACH, SKY_FLOOR = 0.2, 0.25
 """Largest distance of positions that a template covers if spin-downs compensate for steps on the sky, rad; and least
 metric of positions if it would be larger, as `FLOOR`: a template may cover two half widths."""
-LEAST_TEMPLATES = 10
-"""Binary logarithm of the least number of templates that are made at a time: few sizes need few compilations."""
+LEAST_TEMPLATES = 1024
+"""Least number of templates that are made at a time, in one of few sizes, which need few compilations."""
 LARGEST_ECC = 0.95
 """Largest eccentricity of templates, which may lie beyond the ranges."""
 FLAT_RADIUS = 0.5
@@ -241,7 +242,7 @@ def stack_of(e: Elements, place: Place, others: tuple[str, ...], frequency: floa
     """Return templates at a frequency, Hz, as a stack; `others` are the names of the parameters in ``e.others``."""
     n = len(e.alpha)
     fkdot = np.concatenate([np.full((n, 1), frequency), e.spins], axis=1)
-    orbit = Orbit(e.asini, e.period, e.tp, np.minimum(e.ecc, LARGEST_ECC), e.argp)
+    orbit = Orbit(e.asini, e.period, e.tp, e.ecc, e.argp)
     point = place.point
     if point is None:
         return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit)
@@ -250,6 +251,14 @@ def stack_of(e: Elements, place: Place, others: tuple[str, ...], frequency: floa
         motion = np.stack([own.pop(name, np.full(n, x)) for name, x in zip(MOTION_FIELDS, motion, strict=True)], -1)
     model = None if point.model is None else point.model.repeated(n).replaced(own, 1)
     return Doppler(e.alpha, e.delta, fkdot, place.reftime, orbit, motion=motion, model=model)
+
+
+def with_sign(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest value that places beyond ranges may have if they are to keep their sign.
+
+    A range that does not contain 0 is left by at most half the value nearest to 0: a time scale, say, remains positive.
+    """
+    return np.where(low > 0, 0.5 * low, -np.inf), np.where(high < 0, 0.5 * high, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,17 +339,10 @@ class ChartedSpace:
 
     @property
     def possible(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and largest values of `Chart.others` of templates, (q,) each, which may lie beyond the ranges.
-
-        A range that does not contain 0 is not left by more than half the value nearest to 0: a time scale, say, remains
-        positive.
-        """
+        """Least and largest values of `Chart.others` of templates, (q,) each; see `with_sign`."""
         ends = {name: (low, high) for name, low, high in zip(self.domain.axes, self.low, self.high, strict=True)}
-        own = [
-            (-np.inf, np.inf) if x in self.domain.bounds else ends.get(x, (-np.inf, np.inf)) for x in self.chart.others
-        ]
-        low, high = np.array(own).reshape(-1, 2).T
-        return np.where(low > 0, 0.5 * low, -np.inf), np.where(high < 0, 0.5 * high, np.inf)
+        low, high = np.array([ends.get(name, (0.0, 0.0)) for name in self.chart.others]).reshape(-1, 2).T
+        return with_sign(low, high)
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
         """Return coordinates, (k, n), at places in the box, (k, d)."""
@@ -365,7 +367,8 @@ class ChartedSpace:
 
     def templates(self, x: np.ndarray) -> Elements:
         """Return the templates at coordinates x, (k, n), as NumPy arrays."""
-        padded = np.pad(x, [(0, (1 << max(LEAST_TEMPLATES, (len(x) - 1).bit_length())) - len(x)), (0, 0)], mode="edge")
+        size = padded_size(max(len(x), LEAST_TEMPLATES), 1)
+        padded = np.pad(x, [(0, size - len(x)), (0, 0)], mode="edge")
         found = Elements(*(np.asarray(y)[: len(x)] for y in jitted_elements(padded, self.place, self.chart)))
         return found._replace(others=np.clip(found.others, *self.possible))
 

@@ -1,4 +1,4 @@
-"""What the metric of a bank with orbits compares: phases in segments, or tracks in time and frequency.
+"""What the metric of a lattice compares: phases in segments, or tracks in time and frequency.
 
 Either gives the square root of a metric, maximised over nothing yet: a matrix of as many rows as there are times, whose
 columns belong to the frequency and the coordinates.
@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.data.checks import observation_of
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.geometry.frequencies import Motion, detector_frequency, ssb_times
@@ -38,6 +39,11 @@ Move = Callable[[jax.Array], Doppler]
 
 class Comparison(Protocol):
     """Square root of the metric; a pytree."""
+
+    @property
+    def observation(self) -> Observation:
+        """Observation of the data."""
+        ...
 
     @property
     def middle(self) -> float:
@@ -88,7 +94,7 @@ class Phases:
     @property
     def middle(self) -> float:
         """GPS time of the middle of the data, on average over segments, s."""
-        return _middle(self.observation)
+        return float(np.mean(self.observation.gps_middle))
 
     def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
         """Return derivatives of the phases, rad, without their means over segments; see `Comparison.slopes`."""
@@ -143,7 +149,7 @@ class Tracks:
     @property
     def middle(self) -> float:
         """GPS time of the middle of the data, s."""
-        return _middle(self.observation)
+        return float(np.mean(self.observation.gps_middle))
 
     def slopes(self, move: Move, zero: jax.Array) -> jax.Array:
         """Return derivatives of the frequencies at the detectors, in units in which a loss is their mean square."""
@@ -155,9 +161,15 @@ class Tracks:
         return jnp.sqrt(jnp.asarray(self.weight).reshape(-1, 1)) * jax.jacfwd(frequency)(zero)
 
 
-def _middle(observation: Observation) -> float:
-    """Return the GPS time of the middle of the data, on average over segments, s."""
-    return float(np.mean(np.asarray(observation.epoch).astype(float) + np.asarray(observation.middle)))
+def compared(data: object) -> Comparison:
+    """Return what the metric of an Observation, FstatData or NormalisedSFTs compares.
+
+    Raises
+    ------
+    TypeError
+        If `data` is of another kind.
+    """
+    return Tracks.of(data) if isinstance(data, NormalisedSFTs) else Phases.of(observation_of(data, segments=True))
 
 
 def filled(time: np.ndarray, weight: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

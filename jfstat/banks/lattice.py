@@ -15,7 +15,7 @@ from math import gamma, pi
 
 import numpy as np
 
-from jfstat.banks.chart import FLOOR, ChartedSpace, Elements
+from jfstat.banks.chart import FLOOR, ChartedSpace, Elements, with_sign
 from jfstat.maths.lattices import covering_lattice, covering_radius, lattice_points, log_determinant, nearest_points
 from jfstat.signal.parameters import is_parameter
 
@@ -348,11 +348,9 @@ def _allowed(
             low[i] = max(low[i], min(0.0, inner_low[i]))
         if name == "ecc":
             high[i] = min(high[i], 0.9)
-        if name == "period":
-            low[i] = max(low[i], 0.5 * inner_low[i])
-        if name in space.chart.others or not is_parameter(name):  # see `ChartedSpace.possible`
-            low[i] = max(low[i], 0.5 * inner_low[i]) if inner_low[i] > 0 else low[i]
-            high[i] = min(high[i], 0.5 * inner_high[i]) if inner_high[i] < 0 else high[i]
+        if name == "period" or name in space.chart.others or not is_parameter(name):
+            least, largest = with_sign(inner_low[i], inner_high[i])
+            low[i], high[i] = max(low[i], least), min(high[i], largest)
     return low, high
 
 

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.banks.chart import Bound, ChartedSpace, Domain, charted_space, stack_of
-from jfstat.banks.comparison import Comparison, Phases, Tracks
+from jfstat.banks.comparison import Comparison, compared
 from jfstat.banks.lattice import divided, expected_number, points_filling, templates_of
 from jfstat.banks.orbitbank import require_bank_size, require_orbits, sky_limits
 from jfstat.banks.ranges import fixed_limits, number_limits, orbit_limits, right_ascensions
-from jfstat.data.checks import check_template, observation_of
+from jfstat.data.checks import check_template
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import Observation
@@ -144,12 +144,12 @@ class _Plan:
 
     def __init__(self, data: Observation | FstatData | NormalisedSFTs, point: Doppler, ranges: Ranges, mismatch: float):
         allowed = probability(mismatch, "mismatch", "try 0.1")
-        comparison, observation = _comparison(data)
+        comparison = compared(data)
         check_template("point", point)
         if point.model is not None:
             point.model.check()
         if point.reftime is None:
-            point = with_fields(point, reftime=observation.reftime.common)
+            point = with_fields(point, reftime=comparison.observation.reftime.common)
         given = _Given.of(point, ranges)
         self.space = given.space(comparison, allowed)
         self.orbits = point.orbit is not None
@@ -174,14 +174,6 @@ class _Plan:
         chart, place = self.space.chart, self.space.place
         stack = stack_of(templates_of(self.space, self.boxes), place, chart.others, float(place.frequency))
         return stack if self.orbits else with_fields(stack, orbit=None)
-
-
-def _comparison(data: object) -> tuple[Comparison, Observation]:
-    """Return what the metric of data compares, and their observation."""
-    if isinstance(data, NormalisedSFTs):
-        return Tracks.of(data), data.observation
-    observation = observation_of(data, segments=True)
-    return Phases.of(observation), observation
 
 
 class _Known(dict[str, Any]):

@@ -118,7 +118,7 @@ def asked_ranges(
     for name, value in given.items():
         if is_range(value):
             low, high, *_ = _tuple_of_numbers(value, name, unit_of(name))
-            ranges[name] = low, high + 2 * math.pi if high < low else high
+            ranges[name] = _unwrapped(low, high)
     return ranges
 
 
@@ -344,8 +344,7 @@ def _is_sky(x: object) -> TypeGuard[SkyCoord]:
 
 def right_ascensions(value: tuple[Any, ...]) -> tuple[float, float]:
     """Return low and high of a range of alpha, rad; the end of one that extends through 0 lies beyond 2 pi."""
-    low, high = _limits(value, "alpha", "rad")
-    return low, high + 2 * math.pi if high < low else high
+    return _unwrapped(*_limits(value, "alpha", "rad"))
 
 
 def number_limits(value: Any, name: str, unit: str | None = None) -> tuple[float, float]:
@@ -361,6 +360,11 @@ def number_limits(value: Any, name: str, unit: str | None = None) -> tuple[float
     low, high = _limits(value, name, unit_of(name) if unit is None else unit)
     _require_order(low, high, name)
     return low, high
+
+
+def _unwrapped(low: float, high: float) -> tuple[float, float]:
+    """Return a range whose end, if it is the lower one, lies a turn further."""
+    return low, high + 2 * math.pi if high < low else high
 
 
 def _limits(value: tuple[Any, ...], name: str, unit: str) -> tuple[float, float]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIRST = "first_freq"
 """Name of the range of frequencies at the first knot."""
-LIGHT_TIME = 600.0
+LONGEST_DELAY = 600.0
 """More than the light takes between the Earth and the SSB, s."""
 MISSED = 0.05
 """Largest distance of the piecewise model from a track, in units of the bank's: the root of the ratio of the losses."""
@@ -78,7 +78,7 @@ def remnant_bank(
         point's frequency alone for an Observation. Tracks of equal f1dot and n depend on the frequency.
     change : float
         Largest change of the braking index from one piece to the next; by default it is constant. Each piece then adds
-        a dimension to the bank; there may be 7.
+        a dimension to the bank; there may be 6.
     knots : (K,) float, optional
         Times of the knots, s since the reference time, the first of them 0. By default the fewest that follow the
         tracks.
@@ -182,9 +182,8 @@ def _lattice(
 
 def _ends(observation: Observation, orbit: Orbit | None) -> tuple[float, float]:
     """Return the earliest and the latest GPS time at the source during data, s: less or more than all delays."""
-    late = LIGHT_TIME + (0.0 if orbit is None else float(orbit.asini * (1 + orbit.ecc)))
-    middle = np.asarray(observation.epoch).astype(float) + np.asarray(observation.middle)
-    half = 0.5 * np.asarray(observation.tspan)
+    late = LONGEST_DELAY + (0.0 if orbit is None else float(orbit.asini * (1 + orbit.ecc)))
+    middle, half = observation.gps_middle, 0.5 * np.asarray(observation.tspan)
     return float(np.min(middle - half)) - late, float(np.max(middle + half)) + late
 
 

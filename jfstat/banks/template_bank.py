@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.banks.braking import Braking, BrakingRegion
-from jfstat.banks.comparison import Phases, Tracks
+from jfstat.banks.comparison import compared
 from jfstat.banks.covering import all_templates, cover_positions, cover_region
 from jfstat.banks.orbitbank import OrbitBank, OrbitRanges, sky_limits
 from jfstat.banks.ranges import (
@@ -304,9 +304,8 @@ def _planned(asked: _Asked) -> _Plan:
                 "ranges."
             )
         wide = OrbitRanges(sky_limits(alpha, delta), limits, limited)
-        comparison = Phases.of(observation) if tracks is None else Tracks.of(tracks)
         reference = gps_time(reftime, "reftime")  # the data's, if none is given
-        bank = OrbitBank(comparison, wide, reference, band[1], space.mismatch)
+        bank = OrbitBank(compared(data), wide, reference, band[1], space.mismatch)
 
         def of_orbits(strict: bool) -> Doppler:
             found = bank.templates(f, strict)

@@ -168,6 +168,11 @@ class Observation(Displayed):
         return one_segment(self, i)
 
     @property
+    def gps_middle(self) -> np.ndarray:
+        """GPS time of the middle of the data, () float64, or of each segment, (K,), s; not traced."""
+        return np.asarray(self.epoch).astype(float) + np.asarray(self.middle)
+
+    @property
     def segments(self) -> list[Observation]:
         """Observations of all segments; without segments, this one only."""
         return [self] if self.n_segments is None else [self.segment(i) for i in range(self.n_segments)]

@@ -29,7 +29,7 @@ DEVICE_SAMPLES = 1 << 24
 BLOCK_STEPS, LEAST_BLOCKS = 8, 16
 """Numbers of blocks of narrow data per octave, and the least if there are to be few sizes."""
 COMPARED = 8
-"""About the number of times in each SFT at which a candidate is compared with its peak."""
+"""About the largest number of times in each SFT at which a candidate is surveyed or compared with its peak."""
 MOST_NODES = 1 << 22
 """Largest number of nodes of narrow data with which a candidate is followed up: more would exceed the data
 themselves."""
@@ -109,7 +109,8 @@ def compressed_together(data: FstatData, size: int) -> int:
 
 
 def compared_together(data: FstatData, size: int) -> int:
-    """Return how many of a batch of `size` candidates are compared with their peaks together; a power of two."""
+    """Return how many of a batch of `size` candidates are surveyed, or compared with their peaks, together; a power of
+    two."""
     return 1 if _on_cpu(data) else min(size, _power_of_two(DEVICE_LANES // (COMPARED * data.observation.start.size)))
 
 

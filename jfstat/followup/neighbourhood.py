@@ -194,7 +194,7 @@ def survey(
     free: FreeParameters,
     mismatch: jax.Array | float,
     regions: tuple[jax.Array, jax.Array] | None,
-    together: int = 1,
+    together: int,
 ) -> Survey:
     """Return whitened coordinates of a stack of templates that fit the data, and the regions to cover in them.
 

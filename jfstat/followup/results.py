@@ -19,8 +19,9 @@ from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MANY
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
+from jfstat.signal.reading import all_parameters
 from jfstat.signal.templates import Doppler
-from jfstat.signal.values import all_parameters, values
+from jfstat.signal.values import values
 from jfstat.statistic.total import amplitude_columns
 
 if TYPE_CHECKING:

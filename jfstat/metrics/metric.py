@@ -18,8 +18,9 @@ from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.public import public
+from jfstat.signal.reading import all_parameters
 from jfstat.signal.templates import Amplitude, Doppler, template
-from jfstat.signal.values import all_parameters, check_parameters, replaced, values
+from jfstat.signal.values import check_parameters, replaced, values
 from jfstat.statistic.combine import MAX_CONDITION
 
 

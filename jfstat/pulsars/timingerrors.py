@@ -21,9 +21,10 @@ from jfstat.pulsars.entries import Entries, to_decimal, to_float
 from jfstat.pulsars.glitch import taylor_shifted
 from jfstat.pulsars.pulsar import QUADRUPOLE, Pulsar, pulsar_of
 from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, spin_name, spin_order
+from jfstat.signal.reading import all_parameters, value
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime, TimeLike
-from jfstat.signal.values import all_parameters, replaced, value, values, with_fields
+from jfstat.signal.values import replaced, values, with_fields
 
 UNITS = {
     "RAJ": "s",

@@ -25,8 +25,9 @@ from jfstat.searching.knownpulsars import PulsarSearch, ephemeris_of, moved_to
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.parts import PartsOfSFTs, between
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, MOTION_FIELDS
+from jfstat.signal.reading import all_parameters
 from jfstat.signal.templates import Doppler
-from jfstat.signal.values import all_parameters, columns, with_fields
+from jfstat.signal.values import columns, with_fields
 from jfstat.statistic.fstat import central_values
 from jfstat.version import __version__
 

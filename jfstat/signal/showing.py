@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from jfstat.display import Facts, all_known, brief, exact, is_known, memory, rounded, value_range, with_unit
-from jfstat.signal.parameters import MOTION_FIELDS, ORBIT_FIELDS, SKY, is_of_model, spin_name, spin_order, unit
+from jfstat.signal.parameters import MOTION_FIELDS, SKY, is_of_model, spin_name, unit
+from jfstat.signal.reading import all_parameters, value
 
 SLACK = 1e-12
 """Relative tolerance for rounding, by which templates may lie beyond a range."""
@@ -39,12 +40,8 @@ def _present(point: Any) -> list[str]:
 
 
 def _stack_facts(points: Any) -> Facts:
-    fkdot = np.asarray(points.fkdot)
-    ranges = {spin_name(k): fkdot[..., k] for k in range(fkdot.shape[-1])} | {x: getattr(points, x) for x in SKY}
-    if points.motion is not None:
-        ranges |= {name: np.asarray(points.motion)[..., k] for k, name in enumerate(MOTION_FIELDS)}
-    if points.orbit is not None:
-        ranges |= {name: getattr(points.orbit, name) for name in ORBIT_FIELDS}
+    every = all_parameters(points)
+    ranges = {name: np.asarray(value(points, name)) for name in every if not is_of_model(name)}
     beyond = beyond_asked(points)
     asked = {name: with_unit(f", beyond {rounded(low)} to {rounded(high)}", unit(name)) for name, (low, high) in beyond}
     rows = [(name, text + asked.get(name, "")) for name, text in _ranges(ranges)]
@@ -52,7 +49,8 @@ def _stack_facts(points: Any) -> Facts:
         rows.append(("reftime", time_text(points.reftime)))
     if points.model is not None:
         rows.append(("model", str(getattr(points.model.function, "__name__", points.model.function))))
-        own = {name: points.model.value(name, np.ndim(points.alpha)) for name in _varied_of_model(points)}
+        varied = (name for name in every if is_of_model(name) and np.ptp(value(points, name)) > 0)
+        own = {name: value(points, name) for name in islice(varied, MOST_OF_MODEL)}
         rows += [(name, text + asked.get(name, "")) for name, text in _ranges(own)]
     if points.varied is not None:
         rows.append(("varied", ", ".join(points.varied) or "nothing but the frequency"))
@@ -63,7 +61,7 @@ def beyond_asked(points: Any) -> list[tuple[str, tuple[float, float]]]:
     """Return the ranges that a stack was asked to cover and beyond which some of its templates lie, by name."""
     found = []
     for name, (low, high) in (points.asked or {}).items():
-        x = np.asarray(_values(points, name))
+        x = np.asarray(value(points, name))
         if name == "alpha":  # as near to the middle of the range as whole turns allow
             middle = 0.5 * (low + high)
             x = middle + np.mod(x - middle + np.pi, 2 * np.pi) - np.pi
@@ -71,25 +69,6 @@ def beyond_asked(points: Any) -> list[tuple[str, tuple[float, float]]]:
         if x.size and (x.min() < low - slack or x.max() > high + slack):
             found.append((name, (low, high)))
     return found
-
-
-def _values(points: Any, name: str) -> Any:
-    """Return the values of one parameter of a stack."""
-    k = spin_order(name)
-    if k is not None:
-        return points.fkdot[..., k]
-    if name in MOTION_FIELDS:
-        return points.motion[..., MOTION_FIELDS.index(name)]
-    if is_of_model(name):
-        return points.model.value(name, np.ndim(points.alpha))
-    return getattr(points if name in SKY else points.orbit, name)
-
-
-def _varied_of_model(points: Any) -> list[str]:
-    """Return the first parameters of a phase model whose values differ among templates."""
-    n_axes = np.ndim(points.alpha)
-    names = (name for name in points.model.places(n_axes) if np.ptp(points.model.value(name, n_axes)) > 0)
-    return list(islice(names, MOST_OF_MODEL))
 
 
 def scalars_facts(x: Any, names: tuple[str, ...], what: str) -> Facts:

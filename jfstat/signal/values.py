@@ -14,25 +14,16 @@ import numpy as np
 from jfstat.signal.parameters import (
     LIMITS,
     MOTION_FIELDS,
-    ORBIT_FIELDS,
     SKY,
     is_of_model,
     is_usually_fixed,
     speed_bound,
-    spin_name,
     spin_order,
 )
+from jfstat.signal.reading import all_parameters, value
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
 
 Template = TypeVar("Template", bound=Doppler | Orbit | Amplitude)
-
-
-def all_parameters(point: Doppler) -> tuple[str, ...]:
-    """Return the names of all parameters of a template, in the order of a table's columns."""
-    spins = tuple(spin_name(k) for k in range(point.fkdot.shape[-1]))
-    motion = () if point.motion is None else MOTION_FIELDS
-    own = () if point.model is None else tuple(point.model.places(np.ndim(point.alpha)))
-    return (*spins, *SKY, *motion, *(() if point.orbit is None else ORBIT_FIELDS), *own)
 
 
 def usual_parameters(point: Doppler) -> tuple[str, ...]:
@@ -69,18 +60,6 @@ def check_parameters(point: Doppler, parameters: str | Iterable[str], argument: 
 def in_usual_order(point: Doppler, names: Sequence[str]) -> tuple[str, ...]:
     """Return names in the order of `all_parameters`."""
     return tuple(name for name in all_parameters(point) if name in names)
-
-
-def value(point: Doppler, name: str) -> jax.Array:
-    """Return the value of one parameter, (...) float64, of a template or a stack."""
-    k = spin_order(name)
-    if k is not None:
-        return point.fkdot[..., k]
-    if name in MOTION_FIELDS:
-        return point.motion[..., MOTION_FIELDS.index(name)]  # type: ignore[index]
-    if point.model is not None and is_of_model(name):
-        return point.model.value(name, np.ndim(point.alpha))
-    return getattr(point if name in SKY else point.orbit, name)
 
 
 def values(point: Doppler, names: Sequence[str]) -> jax.Array:

@@ -11,7 +11,8 @@ from cases import make
 
 import jfstat
 from jfstat.geometry.trajectory import SEGMENT
-from jfstat.signal.values import all_parameters, replaced, values, with_fields
+from jfstat.signal.reading import all_parameters
+from jfstat.signal.values import replaced, values, with_fields
 
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.1e9 + 0.25, ecc=0.3, argp=0.7)
 SMALL = dict(half_band=0.02, guard=0.5)

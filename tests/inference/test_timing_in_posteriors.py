@@ -12,8 +12,8 @@ from jfstat.inference.pulsarlikelihoods import measured
 from jfstat.inference.timingdraws import timing_draws
 from jfstat.pulsars.timingerrors import errors_of, moved_errors, phase_steps, with_room
 from jfstat.searching.knownpulsars import PulsarBand, moved_to, pulsar_search
+from jfstat.signal.reading import all_parameters, value
 from jfstat.signal.times import GPSTime
-from jfstat.signal.values import all_parameters, value
 
 START, DAY = 1_167_458_304, 86400
 SPAN = 2 * DAY

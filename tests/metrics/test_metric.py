@@ -11,7 +11,8 @@ import pytest
 from cases import make
 
 import jfstat
-from jfstat.signal.values import all_parameters, replaced, values
+from jfstat.signal.reading import all_parameters
+from jfstat.signal.values import replaced, values
 
 SMALL = dict(half_band=0.02, guard=1.0)
 ORBIT = jfstat.Orbit(asini=1.2, period=40000.0, tp=1.2e9 + 0.25, ecc=0.3, argp=0.7)

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 import jfstat
-from jfstat.signal.values import all_parameters, values
+from jfstat.signal.reading import all_parameters
+from jfstat.signal.values import values
 
 START, DAY = 1_167_458_304, 86400
 LINES = {
