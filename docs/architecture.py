@@ -24,6 +24,8 @@ ORDER = (
     "atomic",
     "version",
     "processor",
+    "diskcache",
+    "tracecache",
     "compileroptions",
     "validation",
     "display",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from typing import Any
 
 import jax
+
+from jfstat.tracecache import TracedPrograms
 
 NO_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 """Compiler options that keep XLA from timing several kernels for an operation on GPUs and taking the fastest. The next
@@ -51,8 +53,21 @@ class Jitted:
     def _jitted(self) -> Any:
         return jax.jit(self.__wrapped__, compiler_options=known(self._options), **self._settings)  # type: ignore
 
+    @cached_property
+    def _traced(self) -> TracedPrograms:
+        static = self._settings.get("static_argnames", ())
+        names = (static,) if isinstance(static, str) else tuple(static)
+        jit = partial(jax.jit, compiler_options=known(self._options))
+        return TracedPrograms(self.__wrapped__, names, jit)  # type: ignore
+
+    def _chosen(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        """Return the function to call and its arguments: a program that is kept on disk, or the function itself."""
+        kept = self._traced.program(args, kwargs)
+        return (self._jitted, args, kwargs) if kept is None else (*kept, {})
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._jitted(*args, **kwargs)
+        function, args, kwargs = self._chosen(args, kwargs)
+        return function(*args, **kwargs)
 
     @cached_property
     def quickly(self) -> Jitted:
@@ -61,7 +76,8 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
         """Return the program for some arguments, to be compiled; see `jax.jit`."""
-        return self._jitted.lower(*args, **kwargs)
+        function, args, kwargs = self._chosen(args, kwargs)
+        return function.lower(*args, **kwargs)
 
 
 def known(options: Mapping[str, Any]) -> dict[str, Any]:

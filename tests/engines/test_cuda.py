@@ -314,7 +314,7 @@ def test_machine_code_is_kept_on_disk(cached):
     cubins.cubin("middle.cu", constants, "sm_80")
     cubins.cubin("middle.cu", (("A", 4), ("B", 0.5)), "sm_90")
     assert len(compiled) == 3
-    assert len(list((folder / cubins.FOLDER).iterdir())) == 3
+    assert len(list((folder / cubins.KEPT.name).iterdir())) == 3
 
 
 def test_a_folder_that_cannot_be_written_costs_time_only(cached):

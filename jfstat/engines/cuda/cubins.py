@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import lru_cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TypeAlias
 
-import jax
-
-from jfstat.atomic import replacing
+from jfstat.diskcache import DiskCache
 from jfstat.engines.cuda import nvrtc
 
-FOLDER = "jfstat-cuda"
-"""Name of the folder within JAX's compilation cache, if there is one."""
+KEPT = DiskCache("jfstat-cuda", ".cubin", 256 << 20)
+"""Machine code on disk."""
 Constants: TypeAlias = tuple[tuple[str, int | float], ...]
 """Names and values of a source's constants."""
 
@@ -48,22 +44,12 @@ def cubin(source: str, constants: Constants, architecture: str, stored: bool = T
     CudaError
         If it cannot be compiled.
     """
-    folder = _folder()
-    path = None if folder is None else folder / f"{key(source, constants, architecture)}.cubin"
-    if path is not None and stored:
-        with suppress(OSError):
-            return path.read_bytes()
+    name = key(source, constants, architecture)
+    known = KEPT.read(name) if stored else None
+    if known is not None:
+        return known
     texts = sources()
     headers = {name: text for name, text in texts.items() if name.endswith(".cuh")}
     code = nvrtc.compiled(texts[source], {**headers, "constants.cuh": header(constants)}, architecture)
-    if path is not None:
-        with suppress(OSError):  # a full or read-only disk costs time only
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as file:
-                file.write(code)
+    KEPT.write(name, code)
     return code
-
-
-def _folder() -> Path | None:
-    folder, wanted = (getattr(jax.config, f"jax_{x}") for x in ("compilation_cache_dir", "enable_compilation_cache"))
-    return Path(folder) / FOLDER if folder and wanted and "://" not in folder else None
