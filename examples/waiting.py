@@ -165,6 +165,7 @@ def rows(many: bool) -> dict[str, tuple[list[str], bool]]:
         "refine": (program(REFINE, False), False),
         "refine, disk cache filled": (program(REFINE, True), True),
         "follow_up, 20 segments to all of 10 d": (program(f"MANY = {many}\n{FOLLOW_UP}", False), False),
+        "follow_up, disk cache filled": (program(f"MANY = {many}\n{FOLLOW_UP}", True), True),
         "jfstat demo": ([sys.executable, "-m", "jfstat", "demo", "--outdir=demo"], False),
         "quickstart": ([sys.executable, "-c", quickstart()], False),
         "first calls": (program(FUNCTIONS, False), False),
@@ -188,7 +189,8 @@ def main() -> None:
                 if not home.exists():
                     home.mkdir()
                     if filled:
-                        run(command, home, arguments.platform)
+                        filling = run(command, home, arguments.platform)
+                        print(name, "while it is filled", filling, file=sys.stderr, flush=True)
                 found[name].append(run(command, home, arguments.platform))
                 print(name, found[name][-1], file=sys.stderr, flush=True)
     table = {

@@ -19,13 +19,18 @@ LARGEST = 2 << 30
 
 @public(folder=kinds.path)
 def use_compile_cache(folder: str | os.PathLike | None = None) -> Path:
-    """Keep compiled programs on disk, where later processes find them: call it before the first computation.
+    """Keep programs on disk, where later processes find them: call it before the first computation.
 
     It sets JAX's persistent compilation cache for all programs of this process, jfstat's and others', those that
-    compile fast included. XLA says something about processors each time that it loads a program for a CPU: unless a
-    level is set (``jax_logging_level``, or ``TF_CPP_MIN_LOG_LEVEL`` of 0 or 2), all messages of XLA's own are silenced;
-    those of JAX are not. Programs for a processor may not run on another, so each kind of machine and each version of
-    JAX has a folder of its own: home folders may be shared. The command line keeps its programs by itself.
+    compile fast included. In the folder ``jfstat-traced`` within it, programs of `search`, `refine` and `follow_up` are
+    kept as they were traced, so that later processes need not trace them either: a first `refine` takes one second
+    instead of eight. Programs with functions of the user's own (phase models, optimizers) are traced by each process,
+    since these may change.
+
+    XLA says something about processors each time that it loads a program for a CPU: unless a level is set
+    (``jax_logging_level``, or ``TF_CPP_MIN_LOG_LEVEL`` of 0 or 2), all messages of XLA's own are silenced; those of JAX
+    are not. Programs for a processor may not run on another, so each kind of machine and each version of JAX has a
+    folder of its own: home folders may be shared. The command line keeps its programs by itself.
 
     Parameters
     ----------
@@ -49,7 +54,9 @@ def use_compile_cache(folder: str | os.PathLike | None = None) -> Path:
     --------
     >>> folder = jfstat.use_compile_cache()  # doctest: +SKIP
     """
-    chosen, wanted = _settings()
+    from jfstat.diskcache import jax_cache
+
+    chosen, wanted = jax_cache()
     if not wanted:
         raise ValueError("JAX's compilation cache is switched off (jax_enable_compilation_cache): switch it on.")
     _silence_loader()
@@ -57,15 +64,6 @@ def use_compile_cache(folder: str | os.PathLike | None = None) -> Path:
         _keep_all()
         return Path(chosen)
     return _kept_in(_usual_root() if folder is None else Path(folder))
-
-
-def _settings() -> tuple[str | None, bool]:
-    """Return where JAX is told to keep programs, and whether it may."""
-    import jax
-
-    # JAX's settings have no types
-    chosen, wanted = (getattr(jax.config, f"jax_{x}") for x in ("compilation_cache_dir", "enable_compilation_cache"))
-    return chosen, bool(wanted)
 
 
 def _keep_all() -> None:
@@ -113,7 +111,9 @@ def use_usual_cache() -> None:
 
     Nothing happens where the usual folder cannot be written.
     """
-    chosen, wanted = _settings()
+    from jfstat.diskcache import jax_cache
+
+    chosen, wanted = jax_cache()
     if chosen is None and wanted:
         with suppress(OSError):
             _kept_in(_usual_root())

@@ -11,6 +11,13 @@ import jax
 from jfstat.atomic import replacing
 
 
+def jax_cache() -> tuple[str | None, bool]:
+    """Return where JAX is told to keep compiled programs, and whether it may."""
+    # JAX's settings have no types
+    folder, wanted = (getattr(jax.config, f"jax_{x}") for x in ("compilation_cache_dir", "enable_compilation_cache"))
+    return folder, bool(wanted)
+
+
 @dataclass(frozen=True)
 class DiskCache:
     """Files under names that tell their contents from all others; a full or read-only disk costs time only.

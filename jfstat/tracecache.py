@@ -15,16 +15,17 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import jax
-import jax.core
+import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.sharding import SingleDeviceSharding
 
 from jfstat.diskcache import DiskCache
+from jfstat.maths.arrays import is_traced, within_trace
 from jfstat.processor import processor_kind
 
 KEPT = DiskCache("jfstat-traced", ".traced", 512 << 20)
@@ -56,16 +57,16 @@ class TracedPrograms:
         Compiles functions, as `jax.jit`.
     """
 
-    def __init__(self, function: Callable[..., Any], static: Collection[str], jit: Callable[[Callable[..., Any]], Any]):
+    def __init__(self, function: Callable[..., Any], static: Collection[str], jit: Callable[..., Any]):
         self._function, self._jit = function, jit
         self._static = [name in static for name in signature(function).parameters]
         self._static_names = frozenset(static)
         self._programs: dict[Any, Any] = {}
-        self._lock = Lock()
+        self._lock = RLock()
 
     def program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any]] | None:
         """Return a function, and the arrays to call it with, that compute the same; None if the program is not kept."""
-        if KEPT.folder() is None:
+        if KEPT.folder() is None or within_trace():
             return None
         try:
             place, tree, leaves, kind = self._kind(args, kwargs)
@@ -159,8 +160,8 @@ def _loaded(content: bytes) -> tuple[export.Exported, Any]:
 
 
 def _kind_of(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
-    """Return what programs depend on of an array or number: shape, dtype, and whether its dtype gives way to others'."""
-    if isinstance(leaf, jax.core.Tracer):
+    """Return what programs depend on of an array or number: shape, dtype, and whether its dtype is weak."""
+    if is_traced(leaf):
         raise Unkept
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf.shape, leaf.dtype, leaf.weak_type
@@ -168,12 +169,12 @@ def _kind_of(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
         found: Any = jax.typeof(leaf)
     except TypeError:
         raise Unkept from None
-    if jax.dtypes.issubdtype(found.dtype, jax.dtypes.extended):  # keys of random numbers
+    if jnp.issubdtype(found.dtype, jax.dtypes.extended):  # keys of random numbers
         raise Unkept
     return found.shape, found.dtype, found.weak_type
 
 
-def _device_of(leaves: Sequence[Any]) -> jax.Device:
+def _device_of(leaves: Sequence[Any]) -> Any:
     """Return the device that arrays are bound to, or the first one if they are bound to none."""
     bound = set()
     for leaf in leaves:
@@ -199,19 +200,19 @@ def spelled(x: Any) -> str:
     """
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
         return repr(x)
-    if isinstance(x, np.dtype) and not x.hasobject:
-        return f"dtype({x.str})"
     if isinstance(x, np.generic):
         return f"{x.dtype}({x.tobytes().hex()})"
-    if isinstance(x, np.ndarray) and x.dtype != object:
+    if isinstance(x, np.dtype):
+        return f"dtype({x})"
+    if isinstance(x, np.ndarray) and not x.dtype.hasobject:
         return f"{x.dtype}{x.shape}:{hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()}"
     if type(x) in (tuple, list):
         return f"{type(x).__name__}({', '.join(map(spelled, x))})"
     if type(x) is dict:
         return f"{{{', '.join(sorted(f'{spelled(k)}: {spelled(v)}' for k, v in x.items()))}}}"
-    if isinstance(x, (set, frozenset)):
-        return f"set({', '.join(sorted(map(spelled, x)))})"
-    if isinstance(x, type) or callable(x) and hasattr(x, "__qualname__"):
+    if type(x) in (set, frozenset):
+        return f"set({', '.join(sorted(spelled(each) for each in x))})"
+    if isinstance(x, type) or (callable(x) and hasattr(x, "__qualname__")):
         return _own_name(x)
     own = _own_name(type(x))
     if isinstance(x, Enum):
@@ -234,8 +235,8 @@ def _own_name(x: Any) -> str:
 def _spelled_tree(tree: Any) -> str:
     """Return a text that says the same of a pytree's structure in every process."""
     known = tree.node_data()
-    if known is None:
-        return "*" if tree.num_leaves else "None"
+    if known is None:  # a leaf
+        return "*"
     kind, data = known
     name = kind.__name__ if kind in (tuple, list, dict, type(None)) else _own_name(kind)
     return f"{name}[{spelled(data)}]({', '.join(map(_spelled_tree, tree.children()))})"

@@ -40,8 +40,21 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # or XLA writes a page about
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+from jfstat import tracecache  # noqa: E402
+from jfstat.diskcache import DiskCache  # noqa: E402
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+class NoCache(DiskCache):
+    """A cache of nothing: tests change what functions are traced with, and share one directory."""
+
+    def folder(self) -> Path | None:
+        return None
+
+
+tracecache.KEPT = NoCache(tracecache.KEPT.name, tracecache.KEPT.suffix, tracecache.KEPT.largest)
 
 gc.set_threshold(200_000, 50, 100)  # tracing makes many small objects: looking for dead ones took an eighth of the time
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

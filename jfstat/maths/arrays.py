@@ -6,6 +6,8 @@ one takes some milliseconds, and a template has dozens of numbers. NumPy needs n
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeGuard, TypeVar
 
@@ -13,6 +15,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
 LEAST = float(np.finfo(np.float32).min)
@@ -31,6 +34,17 @@ def any_traced(*trees: Any) -> bool:
         return any(map(is_traced, jax.tree.leaves(trees)))
     except Exception:  # of a mapping whose keys have no order, or a foreign object
         return False
+
+
+def within_trace() -> bool:
+    """Return whether a function is being traced around the caller, though its own values may be known."""
+    return get_opaque_trace_state(convention="") != _outside_of_traces()
+
+
+@cache
+def _outside_of_traces() -> object:
+    with ThreadPoolExecutor(1) as pool:  # no function is traced in a new thread
+        return pool.submit(get_opaque_trace_state, convention="").result()
 
 
 def module_for(*values: object) -> ModuleType:

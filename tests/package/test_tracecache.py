@@ -10,20 +10,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+from jfstat import tracecache
 from jfstat.compileroptions import jit_with
-from jfstat.diskcache import DiskCache
+from jfstat.diskcache import DiskCache, jax_cache
+from jfstat.followup.refine import Coverage
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
-from jfstat.tracecache import KEPT, Unkept, spelled
+from jfstat.tracecache import Unkept, spelled
 
 AMPLITUDE = Amplitude(1.0, 0.5, 0.2, 0.1)
 
 
+KEPT = DiskCache("jfstat-traced", ".traced", 1 << 20)
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     """An empty folder for traced programs."""
-    before = jax.config.jax_compilation_cache_dir
+    before, _ = jax_cache()
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    monkeypatch.setattr(tracecache, "KEPT", KEPT)
     yield tmp_path / KEPT.name
     jax.config.update("jax_compilation_cache_dir", before)
 
@@ -80,11 +87,12 @@ def test_each_kind_of_arguments_has_a_program(folder, traced):
 def test_what_is_lowered_is_what_runs(folder, traced):
     """With placeholders, before the arrays are there, as searches compile their programs."""
     programs = []
-    jax.monitoring.register_event_duration_secs_listener(
-        listener := lambda name, *_, **more: (
-            programs.append(more.get("fun_name")) if "backend_compile" in name else None
-        )
-    )
+
+    def listener(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if "backend_compile" in event:
+            programs.append(str(kwargs.get("fun_name")))
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
     try:
         scaled = counting(traced)
         of_shape = partial(jax.ShapeDtypeStruct, dtype=np.float64)
@@ -98,7 +106,7 @@ def test_what_is_lowered_is_what_runs(folder, traced):
             scaled(amplitude, np.float64(2))
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
-    assert [name for name in programs if "scaled" in str(name)] == ["jit(scaled)"]
+    assert [name for name in programs if "scaled" in name] == ["jit(scaled)"]
     assert len(traced) == 1
 
 
@@ -111,10 +119,17 @@ def test_transformations_see_the_function_itself(folder, traced):
     assert len(traced) == 1
 
 
+def test_known_values_within_a_trace_are_part_of_it(folder, traced):
+    scaled = counting(traced)
+    assert jax.jit(lambda x: x + scaled(AMPLITUDE, 2.0)[1])(1.0) == 3
+    np.testing.assert_array_equal(jax.vmap(lambda x: x + scaled(AMPLITUDE, 2.0)[1])(np.arange(2.0)), [2, 3])
+    assert not files(folder)
+
+
 def test_errors_of_the_function_are_its_own(folder, traced):
-    with pytest.raises(AttributeError, match="no attribute '?h0"):
+    with pytest.raises(AttributeError, match="h0"):
         counting(traced)(1.0, 2.0)
-    with pytest.raises(TypeError, match="missing (a|1) required"):
+    with pytest.raises(TypeError, match="missing"):
         counting(traced)(AMPLITUDE)
     assert not files(folder)
 
@@ -186,7 +201,7 @@ def test_what_may_change_between_processes_has_no_name(unkept):
 def test_names_of_static_values_tell_them_apart():
     values = [None, 1, True, 1.0, "1", b"1", (1,), [1], ((1,),), {1: 2}, {2: 1}, {1}, np.float32(1), np.float64(1)]
     values += [np.arange(2), np.arange(2.0), np.arange(2).reshape(2, 1), np.dtype("f4"), np.dtype("f8")]
-    values += [Doppler, Orbit, spelled, Orbit(1.0, 2e4, 3.0), Orbit(1.0, 2e4, 4.0), float("nan")]
+    values += [Doppler, Orbit, spelled, Coverage(1.0, 2.0, True), Coverage(1.0, 2.0, False)]
     assert len({spelled(x) for x in values}) == len(values)
     assert spelled({"b": 1, "a": {3, 1, 2}}) == spelled({"a": {1, 2, 3}, "b": 1})
 
