@@ -205,10 +205,7 @@ def _sky_map(sfts: jfstat.SFTs, best: jfstat.Doppler) -> tuple[np.ndarray, np.nd
     data = jfstat.prepare(sfts, f - half, f + half, reftime=best.reftime)
     bank = jfstat.template_bank(list(alphas), list(deltas), F1DOT_RANGE, data=data)
 
-    @jax.jit
-    def largest(data: jfstat.FstatData, bank: jfstat.Doppler) -> jax.Array:
-        """Return the largest 2F over the band for each template of a stack, (n,) float32."""
-        return jax.lax.map(lambda point: jfstat.twoF_band(data, point).max(), bank, batch_size=32)
-
-    loudest = np.asarray(largest(data, bank))
+    loudest = np.asarray(
+        jax.jit(jax.vmap(lambda data, point: jfstat.twoF_band(data, point).max(), (None, 0)))(data, bank)
+    )
     return alphas, deltas, loudest.reshape(len(alphas), len(deltas), -1).max(axis=2)
