@@ -25,7 +25,7 @@ def use_compile_cache(folder: str | os.PathLike | None = None) -> Path:
     compile fast included. In the folder ``jfstat-traced`` within it, programs of `search`, `refine` and `follow_up` are
     kept as they were traced, so that later processes need not trace them either: a first `refine` takes one second
     instead of eight. Programs with functions of the user's own (phase models, optimizers) are traced by each process,
-    since these may change.
+    since these may change. A process runs what it finds in the folder, so others must not be able to write there.
 
     XLA says something about processors each time that it loads a program for a CPU: unless a level is set
     (``jax_logging_level``, or ``TF_CPP_MIN_LOG_LEVEL`` of 0 or 2), all messages of XLA's own are silenced; those of JAX

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property, partial, update_wrapper
 from typing import Any
 
@@ -35,68 +33,68 @@ QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level
 quarter of the time and runs at a fifth of the speed."""
 
 
-def jit_with(options: Mapping[str, Any], **settings: Any) -> Callable[[Callable[..., Any]], Jitted]:
+def jit_with(
+    options: Mapping[str, Any], *, kept: bool = False, **settings: Any
+) -> Callable[[Callable[..., Any]], Jitted]:
     """Return a decorator like ``jax.jit`` with `settings`, whose programs are compiled with some options of XLA.
 
     Options that XLA does not have are left out, since releases drop options and would refuse to compile. XLA is asked
     when a function is first used, so that importing a module starts no backend.
+
+    With `kept`, programs are kept on disk as they were traced, beside those that JAX keeps compiled, if it does; see
+    `tracecache`. This is for functions that take long to trace and whose results do not reach users: results are then
+    bound to a device. Of the settings they can have ``static_argnames`` only.
     """
-    return lambda function: Jitted(function, options, settings)
+    if kept and set(settings) - {"static_argnames"}:
+        raise TypeError(f"kept programs cannot have {', '.join(settings)}.")
+    return lambda function: Jitted(function, options, kept, settings)
 
 
 class Jitted:
     """A function that `jax.jit` is applied to when it is first used; see `jit_with`."""
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], settings: Mapping[str, Any]):
+    def __init__(
+        self, function: Callable[..., Any], options: Mapping[str, Any], kept: bool, settings: Mapping[str, Any]
+    ):
         update_wrapper(self, function)
-        self._options, self._settings = options, settings
-        self._used = False
+        self._options, self._kept, self._settings = options, kept, settings
+
+    @cached_property
+    def _jit(self) -> Callable[..., Any]:
+        return partial(jax.jit, compiler_options=known(self._options))
 
     @cached_property
     def _jitted(self) -> Any:
-        return jax.jit(self.__wrapped__, compiler_options=known(self._options), **self._settings)  # type: ignore
+        return self._jit(self.__wrapped__, **self._settings)  # type: ignore
 
     @cached_property
     def _traced(self) -> TracedPrograms:
         static = self._settings.get("static_argnames", ())
         names = (static,) if isinstance(static, str) else tuple(static)
-        jit = partial(jax.jit, compiler_options=known(self._options))
-        return TracedPrograms(self.__wrapped__, names, jit)  # type: ignore
+        return TracedPrograms(self.__wrapped__, names, self._jit)  # type: ignore
 
     def _chosen(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-        """Return the function to call and its arguments: a program that is kept on disk, or the function itself."""
-        kept = self._traced.program(args, kwargs)
-        return (self._jitted, args, kwargs) if kept is None else (*kept, {})
+        """Return what to call and its arguments: a program from the disk, or the function that JAX traces."""
+        program = self._traced.program(args, kwargs) if self._kept else None
+        return (self._jitted, args, kwargs) if program is None else (*program, {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with nullcontext() if self._used else uncollected():
-            function, args, kwargs = self._chosen(args, kwargs)
-            found = function(*args, **kwargs)
-        self._used = True
-        return found
+        function, args, kwargs = self._chosen(args, kwargs)
+        return function(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
+        """Return the program for some arguments, to be compiled; see `jax.jit`.
+
+        The function then finds it compiled. What is compiled cannot be called with the same arguments if programs are
+        kept: these take leaves.
+        """
+        function, args, kwargs = self._chosen(args, kwargs)
+        return function.lower(*args, **kwargs)
 
     @cached_property
     def quickly(self) -> Jitted:
         """The same function, compiled in little time."""
-        return Jitted(self.__wrapped__, {**self._options, **QUICKLY}, self._settings)  # type: ignore
-
-    def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
-        """Return the program for some arguments, to be compiled; see `jax.jit`."""
-        with uncollected():
-            function, args, kwargs = self._chosen(args, kwargs)
-            return function.lower(*args, **kwargs)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Do not look for dead objects: tracing makes so many small ones that this takes a sixth of its time."""
-    wanted = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if wanted:
-            gc.enable()
+        return Jitted(self.__wrapped__, {**self._options, **QUICKLY}, self._kept, self._settings)  # type: ignore
 
 
 def known(options: Mapping[str, Any]) -> dict[str, Any]:

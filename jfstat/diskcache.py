@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +39,7 @@ class DiskCache:
 
     def folder(self) -> Path | None:
         """Return the folder, which may not be there yet; None if JAX keeps nothing, or not in a file system."""
-        # JAX's settings have no types
-        folder, wanted = (
-            getattr(jax.config, f"jax_{x}") for x in ("compilation_cache_dir", "enable_compilation_cache")
-        )
+        folder, wanted = jax_cache()
         return Path(folder) / self.name if folder and wanted and "://" not in folder else None
 
     def read(self, key: str) -> bytes | None:
@@ -52,7 +50,7 @@ class DiskCache:
                 path = folder / f"{key}{self.suffix}"
                 content = path.read_bytes()
                 with suppress(OSError):
-                    path.touch()
+                    os.utime(path)
                 return content
         return None
 
@@ -68,7 +66,8 @@ class DiskCache:
 
     def _remove_oldest(self, folder: Path) -> None:
         """Remove what was not used for longest until the folder is half as large as it may be, if it is too large."""
-        known = {path: path.stat() for path in folder.glob(f"*{self.suffix}")}
+        own = (self.suffix, ".part")  # what killed processes leave
+        known = {path: path.stat() for path in folder.iterdir() if path.suffix in own}
         size = sum(x.st_size for x in known.values())
         if size > self.largest:
             for path in sorted(known, key=lambda x: known[x].st_mtime):

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, reduce
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,24 +32,54 @@ from jfstat.diskcache import DiskCache
 from jfstat.maths.arrays import is_traced, within_trace
 from jfstat.processor import processor_kind
 
-KEPT = DiskCache("jfstat-traced", ".traced", 512 << 20)
+TRACED = DiskCache("jfstat-traced", ".traced", 512 << 20)
 """Traced programs on disk."""
 DIGEST = 32
-"""Number of bytes of the digest with which each file begins."""
+"""Number of bytes of the digest with which each file begins, against damage."""
+MOST_PROGRAMS = 256
+"""Number of programs of a function that a process remembers."""
 SETTINGS = ("enable_x64", "default_matmul_precision", "numpy_dtype_promotion", "numpy_rank_promotion")
-"""Settings of JAX under which programs are traced differently."""
-UNKEPT = ("debug_nans", "debug_infs", "default_device", "disable_jit")
-"""Settings of JAX under which nothing is kept: programs are then looked into, or run elsewhere."""
+"""Settings of JAX under which the package's functions are traced differently; they draw no random numbers."""
+STOPPING = ("debug_nans", "debug_infs", "default_device", "disable_jit")
+"""Settings of JAX under which nothing is taken from disk: programs are then looked into, or run elsewhere."""
 PACKAGES = ("jax", "jaxlib", "numpy", "optax")
 """Packages whose versions make a difference to what is traced."""
+_IMPORTED = time.time_ns()
 
 
-class Unkept(Exception):
-    """A program that cannot be kept: it takes what has no name in another process, or a value that JAX traces."""
+class Unnamed(Exception):
+    """What a program takes has no name that says the same in another process, or is not known yet."""
+
+
+class Kind(NamedTuple):
+    """All that a program depends on beside the function, its sources and the machine.
+
+    Attributes
+    ----------
+    settings : tuple
+        Of JAX; see `SETTINGS`.
+    static : tuple
+        The static arguments: those given by position, and names and values of the others.
+    n_positional : int
+        Number of arguments given by position.
+    tree : PyTreeDef
+        Structure of the arguments that are not static.
+    leaves : tuple of (shape, dtype, weak)
+        Of their arrays and numbers.
+    device : Device
+        Where the program runs.
+    """
+
+    settings: tuple[Any, ...]
+    static: tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]
+    n_positional: int
+    tree: Any
+    leaves: tuple[tuple[tuple[int, ...], Any, bool], ...]
+    device: Any
 
 
 class TracedPrograms:
-    """The programs of one function, each for one kind of arguments.
+    """The programs of one function, each for one kind of arguments, from the disk if they are there.
 
     Parameters
     ----------
@@ -59,96 +93,114 @@ class TracedPrograms:
 
     def __init__(self, function: Callable[..., Any], static: Collection[str], jit: Callable[..., Any]):
         self._function, self._jit = function, jit
-        self._static = [name in static for name in signature(function).parameters]
+        self._is_static = [name in static for name in signature(function).parameters]
         self._static_names = frozenset(static)
-        self._programs: dict[Any, Any] = {}
+        self._programs: OrderedDict[Kind, Callable[..., Any]] = OrderedDict()
         self._lock = RLock()
 
     def program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any]] | None:
-        """Return a function, and the arrays to call it with, that compute the same; None if the program is not kept."""
-        if KEPT.folder() is None or within_trace():
+        """Return a compiled function and the arrays with which it computes what the function does with some arguments.
+
+        None if there is no such program: JAX keeps nothing on disk, traces the caller, or the arguments have no name.
+        Results are bound to the device, where those of a function that JAX compiles are bound only if its arguments
+        are.
+        """
+        if TRACED.folder() is None or within_trace():
             return None
         try:
-            place, tree, leaves, kind = self._kind(args, kwargs)
-        except Unkept:
+            kind, leaves = self._kind(args, kwargs)
+            with self._lock:  # other threads would trace the same
+                program = self._programs.pop(kind, None) or self._made(kind)
+                self._programs[kind] = program
+                if len(self._programs) > MOST_PROGRAMS:
+                    self._programs.popitem(last=False)
+        except Unnamed:
             return None
-        with self._lock:  # other threads would trace the same
-            if kind not in self._programs:
-                self._programs[kind] = self._made(place, tree, leaves, kind)
-            program = self._programs[kind]
-        return None if program is None else (program, leaves)
+        return program, leaves
 
-    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any, list[Any], Any]:
-        """Return the static arguments, the structure and leaves of the others, and all that a program depends on."""
+    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Kind, list[Any]]:
+        """Return what a program depends on, and the leaves of the arguments that are not static."""
+        if any(getattr(jax.config, f"jax_{name}") for name in STOPPING) or not jax.sharding.get_abstract_mesh().empty:
+            raise Unnamed
+        if len(args) > len(self._is_static):  # the function says so
+            raise Unnamed
         settings = tuple(getattr(jax.config, f"jax_{name}") for name in SETTINGS)
-        if any(getattr(jax.config, f"jax_{name}") for name in UNKEPT) or not jax.sharding.get_abstract_mesh().empty:
-            raise Unkept
-        at = tuple(x for x, static in zip(args, self._static, strict=False) if static)
-        named = tuple((name, x) for name, x in sorted(kwargs.items()) if name in self._static_names)
-        others = [x for x, static in zip(args, self._static, strict=False) if not static]
+        by_position = tuple(x for x, static in zip(args, self._is_static, strict=False) if static)
+        by_name = tuple((name, x) for name, x in sorted(kwargs.items()) if name in self._static_names)
+        others = [x for x, static in zip(args, self._is_static, strict=False) if not static]
         leaves, tree = jax.tree.flatten((others, {k: x for k, x in kwargs.items() if k not in self._static_names}))
-        place = at, named, len(args)
-        kind = settings, place, tree, tuple(map(_kind_of, leaves)), _device_of(leaves)
+        each = tuple(map(_kind_of, leaves))
+        kind = Kind(settings, (by_position, by_name), len(args), tree, each, _device_of(leaves))
         try:
             hash(kind)
         except TypeError:
-            raise Unkept from None
-        return place, tree, leaves, kind
+            raise Unnamed from None
+        return kind, leaves
 
-    def _made(self, place: Any, tree: Any, leaves: list[Any], kind: Any) -> Any:
-        """Return the program for a kind of arguments, from the disk or traced; None if it cannot be kept."""
-        settings, _, _, kinds, device = kind
+    def _made(self, kind: Kind) -> Callable[..., Any]:
+        """Return a program, from the disk or traced."""
+        function = self._of_leaves(kind)
+        plain = self._jit(function)
         try:
-            name = [
-                self._function.__module__,
-                self._function.__qualname__,
-                settings,
-                spelled(place),
-                _spelled_tree(tree),
-            ]
-        except Unkept:
-            return None
-        words = repr([*name, [(shape, str(dtype), weak) for shape, dtype, weak in kinds], _surroundings()])
-        key = hashlib.sha256(words.encode()).hexdigest()
-        try:
-            loaded = _read(key) or self._traced(key, place, tree, kinds)
-        except Exception:  # the function's own errors are raised when it is called as usual
-            return None
-        exported, out_tree = loaded
+            key = self._key(kind)
+            exported, out_tree = _read(key) or _written(key, jax.jit(function), kind)
+        except Unnamed:
+            raise
+        except Exception:  # the function's own is raised again as it runs; jax.export's and the disk's do not matter
+            return plain
 
         def called(*leaves: Any) -> Any:
             return jax.tree.unflatten(out_tree, exported.call(*leaves))
 
         called.__name__ = self._function.__name__
-        # JAX binds such a program's results to a device; named here, it is the same program for arrays bound or not
-        own = SingleDeviceSharding(device)
+        # JAX binds results of exported programs to their device in any case; with the device named, arrays that are
+        # bound to it and those that are bound to none take the same program
+        own = SingleDeviceSharding(kind.device)
         return self._jit(called, in_shardings=own, out_shardings=own)
 
-    def _traced(self, key: str, place: Any, tree: Any, kinds: Any) -> tuple[export.Exported, Any]:
-        """Trace a program and keep it on disk."""
-        at, named, n = place
-        out_tree: Any = None
+    def _key(self, kind: Kind) -> str:
+        """Return a name of a program that tells it from all others, in every process."""
+        leaves = [(shape, str(dtype), weak) for shape, dtype, weak in kind.leaves]
+        own = _own_name(self._function), sorted(self._static_names), kind.settings, spelled(kind.static)
+        words = repr((own, kind.n_positional, _spelled_tree(kind.tree), leaves, _surroundings(), _sources()))
+        return hashlib.sha256(words.encode()).hexdigest()
 
-        def flat(*leaves: Any) -> list[Any]:
-            nonlocal out_tree
-            others, kwargs = jax.tree.unflatten(tree, leaves)
-            statics, rest = iter(at), iter(others)
-            args = [next(statics if static else rest) for static in self._static[:n]]
-            found, out_tree = jax.tree.flatten(self._function(*args, **kwargs, **dict(named)))
-            return found
+    def _of_leaves(self, kind: Kind) -> Callable[..., Any]:
+        """Return the function of the arguments' leaves, for one kind of arguments."""
+        function, is_static = self._function, self._is_static
 
-        given = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
-        exported = export.export(jax.jit(flat))(*given)
-        if any(x.weak_type for x in exported.out_avals):  # which files do not tell
-            raise Unkept
-        content = pickle.dumps((bytes(exported.serialize()), out_tree))
-        KEPT.write(key, hashlib.sha256(content).digest() + content)
-        return _loaded(content)
+        def of_leaves(*leaves: Any) -> Any:
+            others, kwargs = jax.tree.unflatten(kind.tree, leaves)
+            by_position, by_name = kind.static
+            statics, rest = iter(by_position), iter(others)
+            args = [next(statics if static else rest) for static in is_static[: kind.n_positional]]
+            return function(*args, **kwargs, **dict(by_name))
+
+        of_leaves.__name__ = function.__name__
+        return of_leaves
+
+
+def _written(key: str, function: Callable[..., Any], kind: Kind) -> tuple[export.Exported, Any]:
+    """Trace a function of leaves, keep the program on disk, and return it with the structure of its results."""
+    out_tree: Any = None
+
+    def flat(*leaves: Any) -> list[Any]:
+        nonlocal out_tree
+        found, out_tree = jax.tree.flatten(function(*leaves))
+        return found
+
+    given = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kind.leaves]
+    exported = export.export(jax.jit(flat))(*given)
+    if any(x.weak_type for x in exported.out_avals):
+        raise TypeError("a file does not tell that types of results are weak")
+    content = pickle.dumps((bytes(exported.serialize()), out_tree))
+    TRACED.write(key, hashlib.sha256(content).digest() + content)
+    return _loaded(content)
 
 
 def _read(key: str) -> tuple[export.Exported, Any] | None:
     """Return a program and the structure of its results from the disk; None if they are not there, or damaged."""
-    content = KEPT.read(key)
+    content = TRACED.read(key)
     if content is None or hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
         return None
     return _loaded(content[DIGEST:])
@@ -162,15 +214,15 @@ def _loaded(content: bytes) -> tuple[export.Exported, Any]:
 def _kind_of(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
     """Return what programs depend on of an array or number: shape, dtype, and whether its dtype is weak."""
     if is_traced(leaf):
-        raise Unkept
+        raise Unnamed
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf.shape, leaf.dtype, leaf.weak_type
     try:
         found: Any = jax.typeof(leaf)
     except TypeError:
-        raise Unkept from None
+        raise Unnamed from None
     if jnp.issubdtype(found.dtype, jax.dtypes.extended):  # keys of random numbers
-        raise Unkept
+        raise Unnamed
     return found.shape, found.dtype, found.weak_type
 
 
@@ -182,11 +234,14 @@ def _device_of(leaves: Sequence[Any]) -> Any:
         if sharding is None or not getattr(leaf, "committed", True):
             continue
         if not isinstance(sharding, SingleDeviceSharding):
-            raise Unkept
-        bound |= sharding.device_set
+            raise Unnamed
+        (device,) = sharding.device_set
+        if sharding.memory_kind not in (None, device.default_memory().kind):
+            raise Unnamed
+        bound.add(device)
     device = bound.pop() if bound else jax.local_devices()[0]
     if bound or device.platform != jax.default_backend():
-        raise Unkept
+        raise Unnamed
     return device
 
 
@@ -195,7 +250,7 @@ def spelled(x: Any) -> str:
 
     Raises
     ------
-    Unkept
+    Unnamed
         If there is none: of what is not jfstat's own, such as users' functions, which may change.
     """
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
@@ -212,7 +267,7 @@ def spelled(x: Any) -> str:
         return f"{{{', '.join(sorted(f'{spelled(k)}: {spelled(v)}' for k, v in x.items()))}}}"
     if type(x) in (set, frozenset):
         return f"set({', '.join(sorted(spelled(each) for each in x))})"
-    if isinstance(x, type) or (callable(x) and hasattr(x, "__qualname__")):
+    if isinstance(x, (type, FunctionType)):
         return _own_name(x)
     own = _own_name(type(x))
     if isinstance(x, Enum):
@@ -221,14 +276,19 @@ def spelled(x: Any) -> str:
         return f"{own}({', '.join(map(spelled, x))})"
     if is_dataclass(x):
         return f"{own}({', '.join(f'{f.name}={spelled(getattr(x, f.name))}' for f in fields(x))})"
-    raise Unkept
+    raise Unnamed
 
 
 def _own_name(x: Any) -> str:
-    """Return the full name of a class or function of jfstat's modules."""
+    """Return the full name of a class or function of jfstat's modules, under which it must be found: wrappers of a
+    function, and methods of an object, have its name too."""
     name, module = x.__qualname__, x.__module__ or ""
-    if module.partition(".")[0] != __name__.partition(".")[0] or "<" in name:
-        raise Unkept
+    if module.partition(".")[0] != __name__.partition(".")[0]:
+        raise Unnamed
+    found = reduce(lambda owner, part: getattr(owner, part, None), name.split("."), sys.modules.get(module))
+    decorated = getattr(found, "__wrapped__", None)
+    if x is not found and x is not decorated:
+        raise Unnamed
     return f"{module}.{name}"
 
 
@@ -244,17 +304,29 @@ def _spelled_tree(tree: Any) -> str:
 
 @cache
 def _surroundings() -> tuple[str, ...]:
-    """Return what programs depend on beside a function's arguments: sources, versions, the kind of machine."""
-    return _sources(), *map(_version, PACKAGES), export.default_export_platform(), *processor_kind()
+    """Return what programs depend on beside functions and sources: versions, and the kind of machine."""
+    return *map(_version, PACKAGES), export.default_export_platform(), *processor_kind()
+
+
+def _sources() -> str:
+    """Return a digest of the package's sources.
+
+    Raises
+    ------
+    OSError
+        If they cannot be read, there are none, or one was changed since this process imported them.
+    """
+    paths = sorted(path for path in Path(__file__).parent.rglob("*.py") if path.is_file())
+    if not paths or any(max(own.st_mtime_ns, own.st_ctime_ns) >= _IMPORTED for own in map(Path.stat, paths)):
+        raise OSError("the package's sources are not what this process runs")
+    return _digest(tuple(paths))
 
 
 @cache
-def _sources() -> str:
-    """Return a digest of the package's sources."""
+def _digest(paths: tuple[Path, ...]) -> str:
     digest = hashlib.sha256()
-    folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
+    for path in paths:
+        digest.update(f"{path.relative_to(Path(__file__).parent)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -54,7 +54,7 @@ class NoCache(DiskCache):
         return None
 
 
-tracecache.KEPT = NoCache(tracecache.KEPT.name, tracecache.KEPT.suffix, tracecache.KEPT.largest)
+tracecache.TRACED = NoCache(tracecache.TRACED.name, tracecache.TRACED.suffix, tracecache.TRACED.largest)
 
 gc.set_threshold(200_000, 50, 100)  # tracing makes many small objects: looking for dead ones took an eighth of the time
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

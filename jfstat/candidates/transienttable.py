@@ -38,7 +38,7 @@ def map_values(found: TransientMap, rho_max: float) -> jax.Array:
     return jnp.stack([found.max_twoF, best.t0, best.tau, log10_bayes, t0, tau])
 
 
-@jit_with(SAME_BITS, static_argnames="rho_max")
+@jit_with(SAME_BITS, kept=True, static_argnames="rho_max")
 def _values(
     data: FstatData, point: Doppler, slices: Slices, pieces: Pieces, windows: Windows, rho_max: float
 ) -> jax.Array:
@@ -47,7 +47,7 @@ def _values(
     return jnp.append(own.twoF, map_values(compiled_map(own, windows), rho_max))
 
 
-@jit_with(SAME_BITS)
+@jit_with(SAME_BITS, kept=True)
 def _map(data: FstatData, point: Doppler, slices: Slices, pieces: Pieces, windows: Windows) -> jax.Array:
     """Return 2F of all windows at one template, (n, m) float64, from its atoms."""
     return compiled_map(atoms_of(data, point, slices, pieces), windows).twoF

@@ -23,7 +23,7 @@ from jfstat.signal.values import physical
 from jfstat.statistic.total import total_twoF
 
 
-@jit_with({}, static_argnames=("together", "optimizer"))
+@jit_with({}, kept=True, static_argnames=("together", "optimizer"))
 def climb(
     observation: Observation,
     near: NarrowData,

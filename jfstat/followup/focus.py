@@ -14,7 +14,7 @@ from jfstat.followup.groups import in_groups
 from jfstat.signal.templates import Doppler
 
 
-@jit_with({}, static_argnames="at_once")
+@jit_with({}, kept=True, static_argnames="at_once")
 def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
     """Return narrow data around each of a stack of templates that fit the data, stacked.
 

@@ -76,7 +76,7 @@ class Looked(NamedTuple):
     further: jax.Array
 
 
-@jit_with({}, static_argnames="climbing")
+@jit_with({}, kept=True, static_argnames="climbing")
 def look(observation: Observation, near: NarrowData, surroundings: Surroundings, climbing: Climbing) -> Looked:
     """Compute 2F around each of n candidates and choose where climbs begin.
 

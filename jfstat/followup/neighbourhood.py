@@ -187,7 +187,7 @@ class Survey(NamedTuple):
     along: jax.Array
 
 
-@jit_with({}, static_argnames="together")
+@jit_with({}, kept=True, static_argnames="together")
 def survey(
     observation: Observation,
     points: Doppler,

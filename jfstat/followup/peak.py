@@ -100,7 +100,7 @@ class Peak(NamedTuple):
     known: Known
 
 
-@jit_with({}, static_argnames="together")
+@jit_with({}, kept=True, static_argnames="together")
 def describe(
     observation: Observation,
     near: NarrowData,

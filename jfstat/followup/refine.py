@@ -514,7 +514,7 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
     return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair, together).compile())
 
 
-@jit_with({}, static_argnames="together")
+@jit_with({}, kept=True, static_argnames="together")
 def _mismatches(observation: Observation, points: Doppler, others: Doppler, together: int) -> jax.Array:
     """Return the `mismatch` of each pair of templates of two stacks, (n,) float64, so many of them at a time."""
     each = jax.vmap(lambda pair: mismatch_of(observation, *pair))

@@ -37,8 +37,14 @@ def any_traced(*trees: Any) -> bool:
 
 
 def within_trace() -> bool:
-    """Return whether a function is being traced around the caller, though its own values may be known."""
-    return get_opaque_trace_state(convention="") != _outside_of_traces()
+    """Return whether a function is being traced around the caller, though its own values may be known.
+
+    True as well while Python ends, when nothing can tell.
+    """
+    try:
+        return get_opaque_trace_state(convention="") != _outside_of_traces()
+    except RuntimeError:
+        return True
 
 
 @cache

@@ -4,25 +4,29 @@ import os
 import subprocess
 import sys
 from enum import Enum
-from functools import partial
+from functools import partial, wraps
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jfstat
 from jfstat import tracecache
 from jfstat.compileroptions import jit_with
 from jfstat.diskcache import DiskCache, jax_cache
 from jfstat.followup.refine import Coverage
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
-from jfstat.tracecache import Unkept, spelled
+from jfstat.tracecache import Unnamed, spelled
 
 AMPLITUDE = Amplitude(1.0, 0.5, 0.2, 0.1)
+START = 1167458304
 
 
-KEPT = DiskCache("jfstat-traced", ".traced", 1 << 20)
+TRACED = DiskCache("jfstat-traced", ".traced", 1 << 20)
+MODULE = "jfstat.made_by_a_test"
 
 
 @pytest.fixture
@@ -30,8 +34,9 @@ def folder(tmp_path, monkeypatch):
     """An empty folder for traced programs."""
     before, _ = jax_cache()
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    monkeypatch.setattr(tracecache, "KEPT", KEPT)
-    yield tmp_path / KEPT.name
+    monkeypatch.setattr(tracecache, "TRACED", TRACED)
+    monkeypatch.setitem(sys.modules, MODULE, ModuleType(MODULE))
+    yield tmp_path / TRACED.name
     jax.config.update("jax_compilation_cache_dir", before)
 
 
@@ -41,16 +46,23 @@ def traced():
     return []
 
 
-def counting(traced, **settings):
-    """A new function each time, under one name: as a new process has it."""
+def as_of_jfstat(function, **settings):
+    """A function of a module of jfstat, as a new process has it."""
+    function.__module__, function.__qualname__ = MODULE, function.__name__
+    found = jit_with({}, kept=True, **settings)(function)
+    setattr(sys.modules[MODULE], function.__name__, found)
+    return found
 
-    @jit_with({}, **settings)
+
+def counting(traced, **settings):
+    """A new function each time, under one name."""
+
     def scaled(amplitude, by, power=1):
         traced.append((str(jax.typeof(amplitude.h0)), str(jax.typeof(by)), power))
         h0 = amplitude.h0 * jnp.asarray(by, amplitude.h0.dtype) ** power
         return Amplitude(h0, amplitude.cosi, amplitude.psi, amplitude.phi0), jnp.sum(h0)
 
-    return scaled
+    return as_of_jfstat(scaled, **settings)
 
 
 def files(folder):
@@ -149,7 +161,7 @@ def test_nothing_is_kept_unless_jax_keeps_something(folder, traced):
     with jax.debug_nans(True):
         counting(traced)(AMPLITUDE, 2.0)
     jax.config.update("jax_compilation_cache_dir", "gs://bucket/programs")
-    assert KEPT.folder() is None
+    assert TRACED.folder() is None
     jax.config.update("jax_compilation_cache_dir", None)
     counting(traced)(AMPLITUDE, 2.0)
     assert len(traced) == 2
@@ -164,7 +176,7 @@ def test_a_folder_that_cannot_be_written_costs_time_only(folder, traced):
 
 
 def test_what_was_not_used_for_longest_is_removed(folder):
-    cache = DiskCache(KEPT.name, ".x", 1000)
+    cache = DiskCache(TRACED.name, ".x", 1000)
     for i in range(9):
         cache.write(f"{i}", bytes(100))
         os.utime(folder / f"{i}.x", (i, i))
@@ -181,21 +193,91 @@ class Colour(Enum):
     RED = 1
 
 
+@wraps(jfstat.twoF)
+def in_its_name(data, point):
+    return 0.0
+
+
+WINDOW = jfstat.TransientWindow("rectangular", 1e9, 3600.0)
+
+
 @pytest.mark.parametrize(
-    "unkept",
+    "unnamed",
     [
         lambda x: x,
         Colour.RED,
         test_errors_of_the_function_are_its_own,
         PhaseModel(lambda params, tau: tau, {"a": 1.0}),
+        in_its_name,
+        jax.jit(jfstat.twoF),
+        jax.vmap(jfstat.twoF),
+        jax.grad(jfstat.twoF),
+        WINDOW.value,
+        (1).__add__,
         object(),
         np.array([object()]),
         partial(spelled, 1),
     ],
 )
-def test_what_may_change_between_processes_has_no_name(unkept):
-    with pytest.raises(Unkept):
-        spelled(("a", [unkept]))
+def test_what_may_change_between_processes_has_no_name(unnamed):
+    with pytest.raises(Unnamed):
+        spelled(("a", [unnamed]))
+
+
+def test_a_model_in_the_name_of_one_of_jfstats_functions_is_not_taken_for_it(folder, traced):
+    """Wrappers of a function have its name, and may be anything."""
+
+    def at(model):
+        def drift(point):
+            traced.append(1)
+            return jnp.asarray(point.model.function(1.0, point.model.parameters))
+
+        return as_of_jfstat(drift)(jfstat.Doppler(1.0, 0.1, [50.0], START, model=model))
+
+    for change in (0.0, 3.0):
+        model = PhaseModel(wraps(jfstat.twoF)(lambda tau, params, change=change: change + 0.0 * tau), {"a": 1.0})
+        assert at(model) == change
+    assert len(traced) == 2 and not files(folder)
+
+
+def test_sources_that_change_are_not_taken_for_those_that_run(folder, traced, monkeypatch):
+    monkeypatch.setattr(tracecache, "_IMPORTED", 1)  # before all sources
+    for _ in range(2):
+        scaled = counting(traced)
+        assert scaled(AMPLITUDE, 2.0)[1] == scaled(AMPLITUDE, 2.0)[1] == 2
+    assert len(traced) == 2 and not files(folder)
+
+
+def test_what_cannot_be_kept_is_traced_once(folder, traced):
+    """A result whose type is weak, which a file does not tell."""
+
+    def weak(x):
+        traced.append(x)
+        return x * 2
+
+    function = as_of_jfstat(weak)
+    assert [function(1.0), function(2.0)] == [2, 4]
+    assert function(1.0).weak_type
+    assert len(traced) == 1 and not files(folder)
+
+
+def test_few_programs_are_remembered(folder, traced, monkeypatch):
+    monkeypatch.setattr(tracecache, "MOST_PROGRAMS", 3)
+    scaled = counting(traced)
+    for n in (1, 2, 3, 4, 1):
+        assert scaled(Amplitude(np.ones(n), 0.5, 0.2, 0.1), 2.0)[1] == 2 * n
+    assert len(scaled._traced._programs) == 3
+    assert len(traced) == 4  # the first is on disk
+
+
+def test_more_arguments_than_there_are_is_an_error(folder, traced):
+    with pytest.raises(TypeError, match="argument"):
+        counting(traced)(AMPLITUDE, 2.0, 1, 99)
+
+
+def test_other_settings_of_jit_are_refused():
+    with pytest.raises(TypeError, match="cannot have donate_argnums"):
+        jit_with({}, kept=True, donate_argnums=0)
 
 
 def test_names_of_static_values_tell_them_apart():
@@ -245,3 +327,42 @@ for table in (found, refined):
         for own, other in zip(first.splitlines(), plain.splitlines(), strict=True):
             given = [np.array([float.fromhex(x) for x in line.split()[1:]]) for line in (own, other)]
             np.testing.assert_allclose(*given, rtol=1e-6, err_msg=own.split()[0])
+
+
+@pytest.mark.ci
+def test_several_devices_find_the_same_with_and_without(tmp_path):
+    """Results that users get are bound to no device that they did not choose."""
+    program = """
+import sys, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+jax.config.update("jax_enable_x64", True)
+import jfstat
+if sys.argv[1] != "none":
+    jfstat.use_compile_cache(sys.argv[1])
+start = 1167458304
+sfts = jfstat.simulate_sfts(["H1", "L1"], start, 43200, 49.5, 50.5, sqrt_sx=4e-24, seed=1)
+data = jfstat.prepare(sfts, 50.0, 50.01, start)
+print("bound", [x.committed for x in jax.tree.leaves(data) if isinstance(x, jax.Array)])
+mesh = jax.make_mesh((4,), ("templates",), axis_types=(jax.sharding.AxisType.Auto,))
+point = jfstat.Doppler(1.5, 0.2, [50.0, 0.0], start)
+alpha = jax.device_put(np.linspace(1, 2, 8), NamedSharding(mesh, PartitionSpec("templates")))
+one = lambda data, x: jnp.max(jfstat.twoF_band(data, jfstat.Doppler(x, 0.2, [50.0, 0.0], start)))
+print(*(float(x).hex() for x in jax.jit(jax.vmap(one, (None, 0)))(data, alpha)))
+series = jfstat.resample(data, point)
+print("series", [x.committed for x in jax.tree.leaves(series) if isinstance(x, jax.Array)])
+bank = jfstat.Doppler(np.linspace(1, 2, 8), np.full(8, 0.2), np.tile([50.0, 0.0], (8, 1)), start)
+for given, run in ((data, jfstat.Run(mesh=mesh)), (jax.device_put(data, jax.devices()[3]), None), (data, None)):
+    found = jfstat.search(given, bank, top=3, run=run, progress=False)
+    print(*(float(x).hex() for x in found["twoF"]), *(float(x).hex() for x in found["h0"]))
+"""
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+
+    def said(cache):
+        command = [sys.executable, "-c", program, str(cache)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    assert said("none") == said(tmp_path / "cache") == said(tmp_path / "cache")
+    assert list(tmp_path.rglob("*.traced"))

@@ -86,7 +86,7 @@ def loudest_program(
     return _loudest.lower(data, points, n_valid, keep, reduction, same_source, first_bin, bands, found)
 
 
-@jit_with(LONG_VECTORS, static_argnames=("reduction", "same_source"))
+@jit_with(LONG_VECTORS, kept=True, static_argnames=("reduction", "same_source"))
 def _geometry(data: Any, points: Any, reduction: HasGeometry, same_source: bool) -> Any:
     return reduction.geometry(data, points, same_source)
 
@@ -113,4 +113,4 @@ def loudest_within(
     return found._replace(twoF=jnp.maximum(found.twoF, LEAST), sections=jnp.maximum(found.sections, LEAST))
 
 
-_loudest = jit_with(LONG_VECTORS, static_argnames=("keep", "reduction", "same_source"))(loudest_within)
+_loudest = jit_with(LONG_VECTORS, kept=True, static_argnames=("keep", "reduction", "same_source"))(loudest_within)

@@ -82,7 +82,6 @@ class BestPath(XlaStatistic):
     (-1.5, -0.5, -1.5)
     """
 
-    band_in_parts: ClassVar[bool] = False
     cannot: ClassVar[str] = "find paths"
     quantity: ClassVar[str] = "log-likelihood"
     loudest: ClassVar[str] = "best path of all templates"
@@ -241,7 +240,7 @@ class BestPath(XlaStatistic):
         return float(-np.expm1(meta["n_templates"] * np.log1p(-min(rate, 1 - 1e-15))))
 
 
-@jit_with(SAME_BITS)
+@jit_with(SAME_BITS, kept=True)
 def _compiled_path(data: FstatData, point: Doppler, transitions: jax.Array, amplitude: Amplitude | None) -> ViterbiPath:
     table = emission(data, point, amplitude)
     return viterbi(0.5 * table if amplitude is None else table, transitions)

@@ -316,7 +316,7 @@ def _tails(data: NormalisedSFTs, found: Doppler, power: np.ndarray) -> np.ndarra
     return np.concatenate(tails)[:k]
 
 
-@jit_with(SAME_BITS, static_argnames="together")
+@jit_with(SAME_BITS, kept=True, static_argnames="together")
 def _tails_of(data: NormalisedSFTs, points: Doppler, power: jax.Array, together: int | None) -> jax.Array:
     def tail(each: tuple[Doppler, jax.Array]) -> jax.Array:
         point, total = each
