@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from jfstat.searching.setups import search_setups
     from jfstat.searching.single import search_template
     from jfstat.searching.statistics.bestpath import BestPath
+    from jfstat.searching.statistics.bsgl import BSGL
     from jfstat.searching.statistics.bsgltl import BSGLtL
     from jfstat.searching.statistics.coherent import TwoF
     from jfstat.searching.statistics.interpolated import Interpolated
@@ -157,6 +158,7 @@ if TYPE_CHECKING:
     from jfstat.tracking.viterbi import PathPosterior, ViterbiPath, forward_backward, viterbi
 
 __all__ = [
+    "BSGL",
     "Amplitude",
     "AmplitudeEstimate",
     "AmplitudePosterior",
@@ -372,6 +374,7 @@ _HOMES = {
     "Artefact": "jfstat.simulate.artefacts",
     "AtomSizes": "jfstat.data.slicesizes",
     "Atoms": "jfstat.statistic.atoms",
+    "BSGL": "jfstat.searching.statistics.bsgl",
     "BSGLtL": "jfstat.searching.statistics.bsgltl",
     "BestPath": "jfstat.searching.statistics.bestpath",
     "Braking": "jfstat.banks.braking",

@@ -427,6 +427,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "Run": (jfstat.Run, dict(mesh=None, batch_size=1, unit=None, engine=None)),
         "Interpolated": (jfstat.Interpolated, dict(mismatch=0.2)),
         "BestPath": (jfstat.BestPath, dict(transitions=1, amplitude=None)),
+        "BSGL": (jfstat.BSGL, dict(line_prior=prior)),
         "BSGLtL": (jfstat.BSGLtL, dict(line_prior=prior)),
         "search_template": (
             jfstat.search_template,

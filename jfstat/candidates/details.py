@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.linerobust import bsgl_column
@@ -110,7 +111,7 @@ def detail_columns(
         2F of all detectors.
     details : Details
     """
-    kept = dict(kept)
+    kept = {name: x for name, x in kept.items() if name != "twoF"}
     names = [f"twoF_{name}" for name in detectors]
     each = {name: kept.pop(name) for name in names}
     if len(names) == 1:  # with one detector its 2F is the total 2F
@@ -139,11 +140,11 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
     Returns
     -------
     dict of str to (k,) float64 ndarray
-        ``twoF_H1``, ... for each detector, even a single one: 2F from `fstat`, NaN for a candidate that does not fit
-        the data. With `amplitudes`, ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the candidates' reference time) and
-        their errors ``h0_error``, ..., from `estimate_amplitude`.
+        ``twoF`` of all detectors and ``twoF_H1``, ... for each, even a single one: 2F from `fstat`, NaN for a candidate
+        that does not fit the data. With `amplitudes`, ``h0``, ``cosi``, ``psi``, ``phi0`` (rad, at the candidates'
+        reference time) and their errors ``h0_error``, ..., from `estimate_amplitude`.
     """
-    names = [f"twoF_{name}" for name in data.detectors]
+    names = ["twoF", *(f"twoF_{name}" for name in data.detectors)]
     if amplitudes:
         names += AMPLITUDE_COLUMNS
     k = len(found.alpha)
@@ -177,7 +178,7 @@ def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> It
     yield _fa_fb.lower(own, rows, ROWS, at_once(own))
 
 
-@jit_with(SAME_BITS, static_argnames="together")
+@jit_with(SAME_BITS, kept=True, static_argnames="together")
 def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> tuple[jax.Array, jax.Array]:
     """Return Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; those of the first
     for the others.
@@ -191,7 +192,7 @@ def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bo
     return computed_rows(of_row, n, ROWS, together)
 
 
-@jit_with(SAME_BITS, static_argnames="amplitudes")
+@jit_with(SAME_BITS, kept=True, static_argnames="amplitudes")
 def _values(
     observation: Observation, points: Doppler, fa_fb: tuple[jax.Array, jax.Array], amplitudes: bool
 ) -> jax.Array:
@@ -202,7 +203,8 @@ def _values(
 
     def of_row(point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:
         if amplitudes:
-            return values_from(observation, point, fa, fb)[1:]  # without 2F of all detectors
-        return fstat_from(antenna_matrix(observation, point), fa, fb).twoF_per_detector
+            return values_from(observation, point, fa, fb)
+        own = fstat_from(antenna_matrix(observation, point), fa, fb)
+        return jnp.concatenate([own.twoF[None], own.twoF_per_detector])
 
     return jax.vmap(of_row)(points, *fa_fb)

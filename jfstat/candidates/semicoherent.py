@@ -100,7 +100,7 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
         yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@jit_with(SAME_BITS, static_argnames="together")
+@jit_with(SAME_BITS, kept=True, static_argnames="together")
 def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> SegmentTerms:
     """Return a segment's contribution to the first n of some candidates, (`ROWS`, ...); the first's for the
     others."""
@@ -111,7 +111,7 @@ def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together:
     return computed_rows(of_row, n, ROWS, together)
 
 
-@jit_with(SAME_BITS, static_argnames=("detectors", "amplitudes"))
+@jit_with(SAME_BITS, kept=True, static_argnames=("detectors", "amplitudes"))
 def _values(terms: SegmentTerms, counted: jax.Array, detectors: tuple[str, ...], amplitudes: bool) -> jax.Array:
     """Return the columns' values of `ROWS` candidates, (`ROWS`, n_columns) float64, given their terms, (`ROWS`, K,
     ...)."""

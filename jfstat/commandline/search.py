@@ -109,9 +109,10 @@ def _check_segments(arguments: Arguments) -> None:
         return
     if arguments.transient_WindowType != "none":
         raise ValueError(f"{own} does not go with --transient-WindowType: leave one of them out.")
+    if arguments.is_given("BSGLthreshold") and arguments.is_given("cohMaxMismatch"):
+        raise ValueError("--BSGLthreshold does not go with --cohMaxMismatch: --RankingStatistic=BSGL sorts by it.")
     for name, instead in {
         "vetoLines": "--linefiles alone names what candidates cross",
-        "BSGLthreshold": "--RankingStatistic=BSGL sorts by it",
         "lineVeto": "leave it out, or the segments",
         "outputLoudest": "leave it out, or the segments",
     }.items():
@@ -136,6 +137,8 @@ def _statistic(arguments: Arguments, band: Band) -> Any:
                 "--RankingStatistic=BSGLtL needs segments, each computed at every template: give --segments, "
                 "--segmentDuration or --segmentList, and no --cohMaxMismatch."
             )
+        if arguments.is_given("BSGLthreshold"):
+            raise ValueError("--BSGLthreshold does not go with --RankingStatistic=BSGLtL: use --TwoFthreshold.")
         return jfstat.BSGLtL(line_prior(arguments))
     if band.segments is None or arguments.cohMaxMismatch is None:
         return None

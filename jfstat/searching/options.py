@@ -30,11 +30,13 @@ class Keep:
     ranking : "F" or "BSGL"
         Order of the table: by the statistic, or by ``log10BSGL``, which needs several detectors and
         `Details.per_detector`. The `top` candidates are the loudest of the statistic in either case: use
-        `bsgl_threshold` against lines that would fill the table.
+        `bsgl_threshold` against lines that would fill the table, or the statistic `BSGL` to keep the largest
+        ``log10BSGL`` of all values.
     bsgl_threshold : float, optional
-        Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F on the device. The
-        transforms of each detector are needed too, so with two detectors a search takes three times as long; only XLA
-        can do it. The histogram and the maxima of sub-bands still count all values.
+        Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F, or of its mean
+        over segments, on the device; for `TwoF` and `MeanTwoF`. The transforms of each detector are needed too, so with
+        two detectors a search takes three times as long, over segments twice; only XLA can do it. The histogram and the
+        maxima of sub-bands still count all values.
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
         `clusters.clustered`. Without segments, clusters that one signal explains are then joined, such as its side

@@ -290,6 +290,8 @@ def _line_cut(data: Searchable, keep: Keep, details: Details) -> LineCut | None:
     """Return the cut by the line-robust statistic that is asked for, if any."""
     if keep.bsgl_threshold is None:
         return None
+    if len(data.detectors) < 2:
+        raise ValueError("bsgl_threshold compares detectors, of which data have one: leave it out.")
     return LineCut(keep.bsgl_threshold, details.prior.fstar0, details.prior.odds(len(data.detectors)))
 
 

@@ -51,9 +51,9 @@ def search(
         among the orbits given to `prepare`: others cost much more, and frequencies that they shift out of the band are
         left out.
     statistic : Statistic, optional
-        Statistic to maximise: for data without segments `TwoF` (the default) or `Transient`; for data with segments
-        `MeanTwoF` (the default), `Interpolated`, `BestPath` or `BSGLtL`; for normalised SFTs `TrackPower`. Its
-        docstring lists the columns and meta that it adds to the table.
+        Statistic to maximise: for data without segments `TwoF` (the default), `Transient` or `BSGL`; for data with
+        segments `MeanTwoF` (the default), `Interpolated`, `BestPath`, `BSGL` or `BSGLtL`; for normalised SFTs
+        `TrackPower`. Its docstring lists the columns and meta that it adds to the table.
     top : int or None
         Largest number of candidates to keep. None, which needs a threshold, keeps all candidates above it.
     threshold : float, optional

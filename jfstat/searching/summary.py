@@ -67,7 +67,8 @@ def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
         listed = " and ".join(f"{name} >= {least:g}" for name, least in cuts.items() if least is not None)
         yield f"no candidate with {listed}" if listed else "no candidate"
         return
-    first = "highest log10BSGL" if meta.get("ranking") == "BSGL" else "loudest"
+    odds = "log10BSGL" if meta.get("ranking") == "BSGL" else statistic.quantity
+    first = f"highest {odds}" if odds.startswith("log10") else "loudest"
     number = len(found) if total is None else total
     yield f"{first} of {number} candidates, at reference time GPS {meta['reftime']}:"
     for name in found.colnames:

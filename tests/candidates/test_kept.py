@@ -54,13 +54,14 @@ def whole(case, found):
 
 
 def test_values_are_those_of_the_public_functions(case, found, whole):
-    names = [f"twoF_{name}" for name in case.data.detectors]
+    names = ["twoF", *(f"twoF_{name}" for name in case.data.detectors)]
     fields = ["h0", "cosi", "psi", "phi0"]
     assert list(whole) == [*names, *fields, *(f"{name}_error" for name in fields)]
     assert all(x.shape == (K,) and x.dtype == np.float64 for x in whole.values())
     for i in (0, K // 2, K - 1):
         one = rows(found, i)
-        each = jfstat.fstat(case.data, one).twoF_per_detector
+        own = jfstat.fstat(case.data, one)
+        each = [own.twoF, *np.asarray(own.twoF_per_detector)]
         np.testing.assert_allclose([whole[name][i] for name in names], each, rtol=1e-6)
         estimate = jfstat.estimate_amplitude(case.data, one)
         for name in fields:

@@ -63,6 +63,17 @@ def test_transient_lines_are_a_ranking(files, tmp_path, capsys):
 
 
 @pytest.mark.ci
+def test_lines_are_cut_over_segments(files, tmp_path):
+    common = "--segments=4", "--TwoFthreshold=6", "--NumCandidatesToKeep=0"
+    every = searched(files, tmp_path / "every.ecsv", *common)
+    cut = searched(files, tmp_path / "cut.ecsv", *common, "--BSGLthreshold=0.5")
+    assert cut.meta["bsgl_threshold"] == 0.5
+    passing = every["log10BSGL"] >= 0.5
+    np.testing.assert_allclose(cut["mean_twoF"], every["mean_twoF"][passing], rtol=1e-6)
+    assert 0 < len(cut) < len(every)
+
+
+@pytest.mark.ci
 def test_interpolating_finds_the_same_and_covers_the_band(files, tmp_path, capsys):
     every = searched(files, tmp_path / "every.ecsv", "--segments", "4")
     out = capsys.readouterr().out
@@ -93,7 +104,14 @@ def test_costs_are_said_beforehand(files, capsys):
             ["--segments", "4", "--vetoLines", "--linefiles", "H1lines.txt"],
             "--vetoLines is for searches without segments",
         ),
-        (["--segments", "4", "--BSGLthreshold", "1"], "--BSGLthreshold is for searches without segments"),
+        (
+            ["--segments", "4", "--BSGLthreshold", "1", "--cohMaxMismatch", "0.2"],
+            "--BSGLthreshold does not go with --coh",
+        ),
+        (
+            ["--segments", "4", "--BSGLthreshold", "1", "--RankingStatistic", "BSGLtL"],
+            "does not go with --RankingStatistic=BSGLtL",
+        ),
     ],
 )
 def test_bad_options_are_refused(files, options, message, capsys):

@@ -275,7 +275,7 @@ RESULTS += (
 )
 """Classes that functions return; users do not call them."""
 WITHOUT_JAX = ("Detector", "Ephemeris", "Gating", "SearchStopped")
-WITHOUT_JAX += ("BSGLtL", "BestPath", "Interpolated", "MeanTwoF", "Transient", "TwoF", "TransientRange")
+WITHOUT_JAX += ("BSGL", "BSGLtL", "BestPath", "Interpolated", "MeanTwoF", "Transient", "TwoF", "TransientRange")
 WITHOUT_JAX += (
     "Braking",
     "Conditioning",

@@ -179,8 +179,8 @@ def test_lines_are_crossed_in_any_segment(segments, bank, found):
 
 
 def test_options_for_data_without_segments_are_refused(segments, bank):
-    with pytest.raises(ValueError, match="bsgl_threshold is for data without segments"):
-        jfstat.search(segments, bank, keep=jfstat.Keep(bsgl_threshold=1.0))
+    with pytest.raises(ValueError, match="bsgl_threshold does not go with Interpolated"):
+        jfstat.search(segments, bank, jfstat.Interpolated(0.2), keep=jfstat.Keep(bsgl_threshold=1.0))
     lines = QTable({"detector": ["H1"], "fmin": [50.0], "fmax": [50.1], "name": ["a line"]})
     with pytest.raises(ValueError, match="veto_lines is for data without segments"):
         jfstat.search(segments, bank, keep=jfstat.Keep(lines=lines, veto_lines=True))

@@ -9,6 +9,7 @@ from jfstat.data.checks import check_data
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.searching.statistic import Statistic
 from jfstat.searching.statistics.bestpath import BestPath
+from jfstat.searching.statistics.bsgl import BSGL
 from jfstat.searching.statistics.bsgltl import BSGLtL
 from jfstat.searching.statistics.coherent import TwoF
 from jfstat.searching.statistics.interpolated import Interpolated
@@ -23,6 +24,7 @@ STATISTICS: tuple[type[Statistic], ...] = (
     Interpolated,
     BestPath,
     Transient,
+    BSGL,
     BSGLtL,
     TrackPower,
 )

@@ -35,15 +35,9 @@ from jfstat.signal.templates import Doppler
 
 
 class BandStatistic(Statistic):
-    """A statistic whose search is divided into parts of the band and batches of the bank.
-
-    Attributes
-    ----------
-    band_in_parts : bool
-        Whether the band may be cut into parts if the device's memory requires it.
+    """A statistic whose search is divided into batches of the bank and, if the device's memory requires it, into parts
+    of the band, which data with segments cannot be cut into.
     """
-
-    band_in_parts: ClassVar[bool] = True
 
     @abstractmethod
     def reduction(self, task: Task, engine: str | None) -> tuple[str, BandReduction]:
@@ -52,7 +46,7 @@ class BandStatistic(Statistic):
     def division(self, task: Task, run: Run) -> Division:
         """Return parts of the band that fit into memory, and batches; see `Statistic.division`."""
         chosen = self.reduction(task, run.engine)
-        return band_division(task, *chosen, run.batch_size, None if self.band_in_parts else 1)
+        return band_division(task, *chosen, run.batch_size, None if task.data.n_segments is None else 1)
 
     def agreed_division(self, task: Task, own: Division) -> Division:
         """Return the division with the smallest batches and the most parts of all processes."""
@@ -76,7 +70,7 @@ class BandStatistic(Statistic):
         first, n_frequencies = division.bands[number]
         whole = len(division.bands) == 1 and bool(data.filters)
         name, reduction = self.reduction(task, division.engine)
-        if not (whole or self.band_in_parts):
+        if not whole and data.n_segments is not None:
             raise ValueError(
                 "data with segments must have filters to be searched: prepare a narrower band, with filters."
             )
@@ -166,13 +160,15 @@ def check_ranking(data: FstatData | NarrowData, keep: Keep, details: Details) ->
         raise ValueError("ranking 'BSGL' needs several detectors and per_detector: log10BSGL compares them.")
 
 
-def check_segments(data: FstatData, keep: Keep, name: str) -> None:
-    """Raise a ValueError for data without segments, and for options that data with segments do not have."""
+def check_segments(data: FstatData, keep: Keep, name: str, cuts: bool = False) -> None:
+    """Raise a ValueError for data without segments, and for options that do not go with a statistic of segments, one
+    that `cuts` by log10BSGL or not."""
     if data.n_segments is None:
         raise ValueError(f"{name} is for data with segments: prepare with segments=.")
-    for option, given in {"bsgl_threshold": keep.bsgl_threshold is not None, "veto_lines": keep.veto_lines}.items():
-        if given:
-            raise ValueError(f"{option} is for data without segments: leave it out.")
+    if keep.veto_lines:
+        raise ValueError("veto_lines is for data without segments: leave it out.")
+    if keep.bsgl_threshold is not None and not cuts:
+        raise ValueError(f"bsgl_threshold does not go with {name}: search with MeanTwoF or BSGL, or leave it out.")
 
 
 def check_whole(data: FstatData, name: str) -> None:

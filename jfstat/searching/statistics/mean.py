@@ -16,14 +16,24 @@ from jfstat.candidates.tables import Meta
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32
+from jfstat.engines.engine import BandReduction, Loudest
+from jfstat.engines.reduction import loudest_means
 from jfstat.engines.xla import Xla, two_f_in_order
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import XlaStatistic, alarm_of_loudest, check_ranking, check_segments
+from jfstat.searching.statistics.linerobust import (
+    each_bytes,
+    log10_bsgl_of_sums,
+    no_sums,
+    persistent,
+    summed_segments,
+    where_counted,
+)
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns as parameter_values
-from jfstat.statistic.bins import counts
+from jfstat.statistic.linerobust import LineCut
 
 
 @dataclass(frozen=True)
@@ -36,13 +46,17 @@ class MeanTwoF(XlaStatistic):
     values below the first edge are in the first bin. ``false_alarm`` is for sums with 4 degrees of freedom per segment.
     """
 
-    band_in_parts: ClassVar[bool] = False
     cannot: ClassVar[str] = "do this for data with segments"
 
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
         """Raise a ValueError for data without segments, or for options that data with segments do not have."""
-        check_segments(data, keep, self.name)
+        check_segments(data, keep, self.name, cuts=True)
         check_ranking(data, keep, details)
+
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, BandReduction]:
+        """Return XLA's name and this statistic, with the cut by log10BSGL that is asked for, if any."""
+        name, own = super().reduction(task, engine)
+        return name, own if task.toplist.lines is None else _MeanWithoutLines(task.toplist.lines)
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: one segment's transforms, and the sum with its copies."""
@@ -60,10 +74,7 @@ class MeanTwoF(XlaStatistic):
 
         shape = (points.alpha.shape[0], data.layout.n_frequencies)
         total, _ = jax.lax.scan(add, jnp.zeros(shape, jnp.float32), data)
-        number = jnp.arange(shape[1], dtype=jnp.int32)
-        return jnp.where(
-            counts(number, *bins[:, :, None]), total * np.float32(1 / data.series.shape[0]), np.float32(-np.inf)
-        )
+        return where_counted(total * np.float32(1 / data.series.shape[0]), bins)
 
     def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
         """Return parameters, the mean of 2F, and the details that are wanted; see `Statistic.columns`."""
@@ -90,6 +101,27 @@ class MeanTwoF(XlaStatistic):
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
         """Return the probability by the chi-squared distribution with 4 degrees of freedom per segment."""
         return alarm_of_loudest(columns[cls.loudness(meta)].max(), meta)
+
+
+@dataclass(frozen=True)
+class _MeanWithoutLines(MeanTwoF):
+    """The mean of 2F where log10BSGL of the sums over segments is above a threshold; tallies count all values."""
+
+    lines: LineCut
+
+    def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
+        """Return the device memory per template, bytes: each detector's transforms of a segment, and its sum."""
+        return each_bytes(layout, n_detectors, orbit, sums=1)
+
+    def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
+        """Return the largest means of a batch of templates that pass the cut, and tallies of all."""
+        n_segments = self.n_averaged(data)
+        total, each = summed_segments(data, points, same_source, no_sums(data, points), persistent)
+        means = where_counted(total * np.float32(1 / n_segments), bins)
+        above = log10_bsgl_of_sums(total, each, self.lines) >= self.lines.threshold
+        found = loudest_means(data.layout, jnp.where(above, means, np.float32(-np.inf)), n_segments, keep)
+        tallies = loudest_means(data.layout, means, n_segments, 1)
+        return found._replace(histogram=tallies.histogram, sections=tallies.sections)
 
 
 def exact_columns(
