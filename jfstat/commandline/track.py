@@ -44,14 +44,21 @@ def add_parser(subparsers: Any) -> None:
         metavar="P,P,...",
         help="instead: probabilities of jumps from -W to W bins upwards, an odd number of them",
     )
+    path.add_argument(
+        "--subband",
+        type=number,
+        metavar="HZ",
+        help="a row for the best path that ends in each sub-band of this width, Hz, of each template (default: one row "
+        "for each template)",
+    )
     known = parser.add_argument_group("a signal of known amplitude, instead of any amplitude in each segment")
     add(known, "h0", "cosi", "psi")
     out = parser.add_argument_group("output")
     add(
         out,
         "outputFstat",
-        help="a row for each template, with its best path: .ecsv, .hdf5, or anything else for ComputeFstatistic_v2's "
-        "text format, in which 2F is the mean along the path",
+        help="a row for each template, or each sub-band of each, with its best path: .ecsv, .hdf5, or anything else "
+        "for ComputeFstatistic_v2's text format, in which 2F is the mean along the path",
     )
     out.add_argument(
         "--outputTrack", metavar="FILE", help="the loudest path, .ecsv or .hdf5: frequency and 2F in each segment"
@@ -59,7 +66,7 @@ def add_parser(subparsers: Any) -> None:
     add(
         out,
         "NumCandidatesToKeep",
-        help="keep at most this many templates (default 1000, or all above --logLikelihoodThreshold; 0: all above it)",
+        help="keep at most this many paths (default 1000, or all above --logLikelihoodThreshold; 0: all above it)",
     )
     out.add_argument(
         "--logLikelihoodThreshold",
@@ -85,7 +92,7 @@ def plan(arguments: Arguments) -> Work:
     jumps, chosen = _jumps(arguments), kept(arguments, "logLikelihoodThreshold")
     division = division_of(arguments)
     band = band_of(arguments)
-    statistic = jfstat.BestPath(jumps, _amplitude(arguments))
+    statistic = jfstat.BestPath(jumps, _amplitude(arguments), arguments.subband)
     robust = len(band.files.times.detectors) > 1 and not arguments.noDetails
     details = jfstat.Details(not arguments.noDetails, line_prior=line_prior(arguments) if robust else None)
     check_outputs((arguments.outputFstat, path), division.together)
@@ -154,7 +161,8 @@ def _write_track(data: jfstat.FstatData, found: Any, statistic: jfstat.BestPath,
     values = {"gps": own.gps, "freq": own.frequencies, "freq_at_gps": own.instantaneous, "twoF": own.twoF}
     units = {"gps": "s", "freq": "Hz", "freq_at_gps": "Hz"}
     plain = {name: np.asarray(x, np.float64) for name, x in values.items()}
-    keys = ("version", "reftime", "detectors", "ephemeris", "transitions", "amplitude", "segment_tspan", "dfreq")
+    keys = ["version", "reftime", "detectors", "ephemeris", *("transitions", "amplitude", "subband")]
+    keys += ["segment_tspan", "dfreq"]
     meta = {key: found.meta[key] for key in keys if key in found.meta}
     columns = {name: Quantity(x, units[name]) if name in units else x for name, x in plain.items()}
     return jfstat.write_candidates(QTable(columns, meta=meta), path)

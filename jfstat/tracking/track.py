@@ -16,6 +16,7 @@ from jfstat.public import public
 from jfstat.signal.columns import one_row
 from jfstat.signal.templates import Amplitude, Doppler, template_of_row
 from jfstat.tracking.emission import check_band_of_segments, emission
+from jfstat.tracking.subbands import ending_within, subband_bins
 from jfstat.tracking.transitions import TransitionsLike
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 
@@ -81,7 +82,7 @@ def track(
     point : Doppler or Row
         One template with scalar fields; ``fkdot[0]`` is ignored. The path describes the difference from the template's
         spin-down. Or a row of the table from ``search(segments, bank, BestPath(transitions))``, whose path is found,
-        with the search's amplitude.
+        with the search's amplitude, in the row's sub-band if the search had any.
     transitions : int or array_like
         Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w for equal probabilities; see
         `viterbi`. Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a
@@ -107,15 +108,20 @@ def track(
     (3,)
     """
     own: Any = point
+    subband = None
     if hasattr(point, "colnames"):
         own, known = template_of_row(one_row(point, "point"), "point"), point.meta.get("amplitude")  # type: ignore[union-attr]
         amplitude = Amplitude(**known) if amplitude is None and known else amplitude
+        subband = point.meta.get("subband")  # type: ignore[union-attr]
     check_band_of_segments(segments, own)
     if amplitude is not None:
         check_amplitude(amplitude)
     twoF = emission(segments, own, None)
     table = 0.5 * twoF if amplitude is None else emission(segments, own, amplitude)
     table = jnp.where(jnp.isnan(table), -jnp.inf, table)  # frequencies that the orbit moves out of the band
+    if subband is not None:
+        place = round(float((own.fkdot[0] - segments.fmin) / segments.dfreq))
+        table = ending_within(table, place, subband_bins(subband, float(segments.dfreq), table.shape[1]))
     return _track(segments, own, twoF, viterbi(table, transitions))
 
 

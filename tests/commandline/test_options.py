@@ -67,7 +67,7 @@ SEARCH |= {"outputGrid": "OUT/g.txt", "vetoLines": ("", ["--linefiles=L1lines.tx
 TRACK = {name: x for name, x in SEARCH.items() if name not in (*WINDOWS, "outputGrid")} | {
     "h0": ("1e-24", ["--cosi=0.1"])
 }
-TRACK |= {"cosi": ("0.1", ["--h0=1e-24"]), "psi": ("0.1", ["--h0=1e-24", "--cosi=0.1"]), "maxJump": 2}
+TRACK |= {"cosi": ("0.1", ["--h0=1e-24"]), "psi": ("0.1", ["--h0=1e-24", "--cosi=0.1"]), "maxJump": 2, "subband": 0.005}
 TRACK |= {"jumpProbabilities": "0.2,0.6,0.2", "outputTrack": "OUT/t.ecsv", "logLikelihoodThreshold": 3}
 POINTS = {
     **DATA,

@@ -22,6 +22,8 @@ def test_a_checkpoint_tells_statistics_with_other_parameters_apart():
         jfstat.Interpolated(0.2),
         jfstat.BestPath(1),
         jfstat.BestPath(2),
+        jfstat.BestPath(1, subband=0.1),
+        jfstat.BestPath(1, subband=0.2),
         jfstat.BestPath(1, (1e-24, 0.5, 0.1)),
         jfstat.BSGL(),
         jfstat.BSGL(jfstat.LinePrior(2.0)),

@@ -190,6 +190,64 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     assert len(jfstat.search(segments, bank, jfstat.BestPath(1), top=4, threshold=1e4, progress=False)) == 0
 
 
+@pytest.mark.parametrize("amplitude", [None, AMPLITUDE])
+def test_a_path_of_each_subband_of_each_template(segments, bank, amplitude):
+    """Among all paths' ends, which `track` gives, the best in each millihertz; the signal is close to an edge."""
+    statistic = jfstat.BestPath(1, amplitude, 1e-3)
+    found = search(segments, bank, statistic, top=None, threshold=-1e9, progress=False)
+    width = round(1e-3 / STEP)
+    assert found.meta["subband"] == pytest.approx(width * STEP) and found.meta["n_subbands"] == 5
+    assert len(found) == 25 and len({*zip(found["template"], ends(segments, found) // width, strict=True)}) == 25
+    points = [jax.tree.map(lambda x, i=i: x[i], bank) for i in range(5)]
+    final = np.stack([jfstat.track(segments, own, amplitude=amplitude).final for own in points])
+    for row, end in zip(found, ends(segments, found), strict=True):
+        first = end // width * width
+        inside = final[row["template"]][first : first + width]
+        assert float(row["log_likelihood"]) == pytest.approx(float(inside.max()), rel=1e-5, abs=1e-4)
+        assert first + np.argmax(inside) == end
+        there = inside[inside > -1e20].astype(np.float64)
+        if len(there) > 1:
+            assert float(row["score"]) == pytest.approx((there.max() - there.mean()) / there.std(), rel=1e-4)
+    for row in found[:: len(found) // 4]:  # the table says which sub-band
+        path = jfstat.track(segments, row)
+        assert float(path.log_likelihood) == pytest.approx(float(row["log_likelihood"]), rel=1e-5, abs=1e-4)
+        assert float(path.frequencies[-1]) == pytest.approx(row["freq"].to_value("Hz"), abs=1e-12)
+        assert float(path.frequencies[0]) == pytest.approx(row["freq_start"].to_value("Hz"), abs=1e-12)
+        assert float(path.score) == pytest.approx(float(row["score"]), rel=1e-4)
+        assert float(path.mean_twoF) == pytest.approx(float(row["mean_twoF"]), rel=1e-4)
+    whole = search(segments, bank, jfstat.BestPath(1, amplitude), top=5, progress=False)
+    for name in ("template", "freq", "log_likelihood", "mean_twoF"):
+        assert found[name][0] == whole[name][0]
+    known = None if amplitude is None else jfstat.Amplitude(AMPLITUDE.h0, 0.3, 0.2)  # random numbers differ with phi0
+    null = jfstat.viterbi_null(segments, template(), 1, n_frequencies=width, amplitude=known)
+    np.testing.assert_allclose(found["false_alarm"], null.false_alarm(found["log_likelihood"]), rtol=1e-6)
+    chances = float(found["false_alarm"].min())
+    assert found.meta["false_alarm"] == pytest.approx(-np.expm1(25 * np.log1p(-chances)), rel=1e-6)
+    merged = jfstat.merge([search(segments, bank, statistic, top=12, unit=(i, 2), progress=False) for i in (1, 2)])
+    for name in found.colnames:
+        np.testing.assert_array_equal(merged[name], found[name][:12], err_msg=name)
+
+
+def ends(segments, found):
+    """Indices of the paths' last frequencies."""
+    return np.round((found["freq"].to_value("Hz") - float(segments.fmin)) / float(segments.dfreq)).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("subband", "message"),
+    [
+        (0.0, "subband must be a positive number"),
+        (np.nan, "subband must be a positive number"),
+        ("wide", "subband must be a positive number"),
+        (1e-5, "subband is 1e-05 Hz, 1 of the band's"),
+        (1.0, "subband is 1.0 Hz, 86400 of the band's"),
+    ],
+)
+def test_impossible_subbands_are_refused(segments, bank, subband, message):
+    with pytest.raises(ValueError, match=message):
+        jfstat.plan_search(segments, bank, jfstat.BestPath(1, subband=subband), progress=False)
+
+
 @pytest.mark.ci
 def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     known = dict(progress=False, statistic=jfstat.BestPath(1, AMPLITUDE))
@@ -283,6 +341,10 @@ def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
     np.testing.assert_allclose(track["freq"].to_value("Hz"), PATH, atol=1.1 * STEP)
     assert track.colnames == ["gps", "freq", "freq_at_gps", "twoF"]
     assert float(np.mean(track["twoF"])) == pytest.approx(float(found["mean_twoF"][0]), rel=1e-4)
+    assert main([*data, *cut, "--outputFstat", str(out), "--outputTrack", str(path), "--subband=0.001"]) == 0
+    found = jfstat.read_candidates(out)
+    assert len(found) == 5 * found.meta["n_subbands"] == 25
+    np.testing.assert_allclose(QTable.read(path)["freq"].to_value("Hz"), PATH, atol=1.1 * STEP)
     known = ["--h0", str(float(AMPLITUDE.h0)), "--cosi", str(float(AMPLITUDE.cosi)), "--psi", str(float(AMPLITUDE.psi))]
     assert main([*data, *cut, *known, "--outputFstat", str(out), "--outputTrack", str(path)]) == 0
     found = jfstat.read_candidates(out)
@@ -293,6 +355,7 @@ def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
         ([*cut, "--h0", "1e-25"], "--cosi is missing"),
         ([*cut, "--h0", "1e-25", "--cosi", "2"], "cosi must be"),
         ([], "--segmentDuration is missing"),
+        ([*cut, "--subband", "-1"], "subband must be a positive number"),
         ([*cut, "--maxJump", "-1"], "--maxJump: '-1' is not a whole number that is not negative"),
         ([*cut, "--maxJump", "1", "--jumpProbabilities", "1"], "give one"),
         ([*cut, "--jumpProbabilities", "0.5,0.5"], "odd number"),

@@ -19,7 +19,7 @@ from jfstat.data.checks import check_amplitude
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, device_of
 from jfstat.data.workers import in_order, workers_for
-from jfstat.engines.engine import Loudest
+from jfstat.engines.engine import BandReduction, Loudest
 from jfstat.engines.reduction import histogram_of_means, largest, largest_of_sections_in_order
 from jfstat.engines.xla import Xla, two_f_in_order, values_in_order
 from jfstat.maths.arrays import any_traced
@@ -35,8 +35,10 @@ from jfstat.statistic.bins import counts
 from jfstat.statistic.fstat import noise_level
 from jfstat.tracking.emission import emission, known_amplitude
 from jfstat.tracking.null import viterbi_null
+from jfstat.tracking.subbands import ending_within, subband_bins
 from jfstat.tracking.transitions import FLOOR, NONE, model_of, plain_transitions
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
+from jfstat.validation import is_number, shown
 
 
 @dataclass(frozen=True)
@@ -44,23 +46,25 @@ class BestPath(XlaStatistic):
     """Log-likelihood of the best path through the segments of each template, by the Viterbi algorithm.
 
     This statistic is for signals whose frequency wanders, in data with segments (Suvorova et al. 2016, Phys. Rev. D 93,
-    123009). There is at most one candidate for each template, its best path. The columns are
+    123009). There is at most one candidate for each template, its best path, or one for each `subband` of each
+    template. The columns are
 
     - ``freq`` and ``freq_start``, the path's last and first frequency, Hz, at the reference time; `track` with the
       template gives the frequencies in all segments;
     - ``log_likelihood`` of the path, by which the table is sorted and to which `threshold` applies: the sum of 2F/2
       along the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
-    - ``score``, the Viterbi score; see `ViterbiPath`;
-    - ``false_alarm``, the probability that the best path of one template is as likely in Gaussian noise, from
-      `viterbi_null` at the sky position of the bank's first template; with a known `amplitude` it depends on the
-      position and is NaN at others; ``false_alarm`` in meta is for all templates, as if they were at that position;
+    - ``score``, the Viterbi score, of the paths that end in the sub-band if there are any; see `ViterbiPath`;
+    - ``false_alarm``, the probability that the best path of one template, or of one sub-band, is as likely in Gaussian
+      noise, from `viterbi_null` at the sky position of the bank's first template; with a known `amplitude` it depends
+      on the position and is NaN at others; ``false_alarm`` in meta is for all templates and sub-bands, as if they were
+      at that position;
     - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
 
     ``twoF_histogram`` counts the log-likelihoods of the best paths that end at each frequency, times two and divided by
     the number of segments; ``loudest_per_subband`` holds the log-likelihoods themselves. With a known `amplitude`, the
     log-probability of the likeliest jumps is subtracted from the histogram's values and 4 is added, so that noise falls
     into the same bins if the amplitude is weak. ``n_twoF`` counts pairs of template and last frequency; meta also has
-    ``transitions`` and ``amplitude``, h0, cosi and psi or None.
+    ``transitions``, ``amplitude``, h0, cosi and psi or None, and ``subband``, Hz or None.
 
     Parameters
     ----------
@@ -69,6 +73,12 @@ class BestPath(XlaStatistic):
         `viterbi`.
     amplitude : Amplitude, optional
         Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see `log_likelihood_by_segment`.
+    subband : float, optional
+        Width of sub-bands, Hz, rounded to the spacing of frequencies and counted from the lowest frequency of the data.
+        For each template the best path that ends in each sub-band is a candidate, though it may begin in another, so
+        that a loud signal or line hides nothing in the rest of the band; neighbouring sub-bands may find the same
+        signal. The last sub-band may be narrower, and its probabilities are then upper bounds. Probabilities leave out
+        paths that begin elsewhere, which matter little in sub-bands that are wider than all jumps of a path together.
 
     Raises
     ------
@@ -88,6 +98,7 @@ class BestPath(XlaStatistic):
 
     transitions: tuple[float, ...]
     amplitude: tuple[float, float, float] | Amplitude | None = None
+    subband: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transitions", plain_transitions(self.transitions))
@@ -99,6 +110,10 @@ class BestPath(XlaStatistic):
             if any_traced(fields):
                 raise ValueError("amplitude must not be traced: call search outside of transformations.")
             object.__setattr__(self, "amplitude", tuple(map(float, fields)))
+        if self.subband is not None:
+            if not (is_number(self.subband) and 0 < self.subband < np.inf):
+                raise ValueError(f"subband must be a positive number of Hz or None, not {shown(self.subband)}.")
+            object.__setattr__(self, "subband", float(self.subband))
 
     @property
     def known(self) -> Amplitude | None:
@@ -116,6 +131,18 @@ class BestPath(XlaStatistic):
                 f"ranking {keep.ranking!r} does not go with {self.name}, whose table is sorted by log_likelihood."
             )
 
+    def _subband_bins(self, data: FstatData) -> int:
+        """Return the number of frequencies in each of which one path of a template may end: a sub-band's, or all."""
+        n = data.layout.n_frequencies
+        return n if self.subband is None else subband_bins(self.subband, float(data.dfreq), n)
+
+    def reduction(self, task: Task, engine: str | None) -> tuple[str, BandReduction]:
+        """Return XLA's name and this statistic, with the number of frequencies of a sub-band."""
+        name, own = super().reduction(task, engine)
+        if self.subband is None:
+            return name, own
+        return name, _BestPaths(self.transitions, self.amplitude, self.subband, self._subband_bins(task.data))
+
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: one segment's transforms, and the paths' log-likelihoods with
         copies."""
@@ -131,21 +158,26 @@ class BestPath(XlaStatistic):
         """
         values = self.values(data, points, bins, same_source)
         n_segments = data.series.shape[0]
-        frequency = jnp.argmax(values, axis=1).astype(jnp.int32)
-        best, template = largest(jnp.max(values, axis=1), min(keep, len(values)))
+        number, frequency, each = self._best(values)
+        best, chosen = largest(each, min(keep, len(each)))
         # padded, so that fewer values than asked for are recognised as all
         best = jnp.pad(best, (0, keep - len(best)), constant_values=-jnp.inf)
-        template = jnp.pad(template.astype(jnp.int32), (0, keep - len(template)))
+        chosen = jnp.pad(chosen.astype(jnp.int32), (0, keep - len(chosen)))
         likeliest = (n_segments - 1) * max(self.transitions)
         shift = 0.0 if self.amplitude is None else 4 - 2 * likeliest / n_segments
         means = values * np.float32(2 / n_segments) + np.float32(shift)
         return Loudest(
             best,
-            template,
-            frequency[template],
+            number[chosen],
+            frequency[chosen],
             histogram_of_means(means, n_segments),
             largest_of_sections_in_order(data.layout, values),
         )
+
+    def _best(self, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Return template, last frequency and value of the best path of each template of a batch, (B,) each."""
+        template = jnp.arange(len(values), dtype=jnp.int32)
+        return template, jnp.argmax(values, axis=1).astype(jnp.int32), jnp.max(values, axis=1)
 
     def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Return the log-likelihood of the best path that ends at each frequency, (B, n_frequencies) float32.
@@ -193,8 +225,11 @@ class BestPath(XlaStatistic):
         return self._paths(data, found), semicoherent_columns(data, found, True)
 
     def expected_in_noise(self, task: Task, n_values: float) -> float:
-        """Return the number of templates: there is at most one candidate for each."""
-        return min(n_values, len(task.stack.alpha))
+        """Return the number of templates and sub-bands: there is at most one candidate for each."""
+        return min(n_values, len(task.stack.alpha) * self._n_subbands(task.data))
+
+    def _n_subbands(self, data: FstatData) -> int:
+        return -(-data.layout.n_frequencies // self._subband_bins(data))
 
     def _paths(self, data: FstatData, found: Doppler) -> list[ViterbiPath]:
         """Return the best path of each candidate; a CPU's cores share them."""
@@ -203,7 +238,8 @@ class BestPath(XlaStatistic):
 
     def _path(self, data: FstatData, point: Doppler) -> ViterbiPath:
         """Return the best path of a template."""
-        return _compiled_path(data, point, jnp.asarray(self.transitions), self.known)
+        place = jnp.round((point.fkdot[0] - data.fmin) / data.dfreq).astype(jnp.int32)
+        return _compiled_path(data, point, jnp.asarray(self.transitions), self.known, place, self._subband_bins(data))
 
     def _false_alarms(self, task: Task, found: Doppler, likelihood: np.ndarray) -> np.ndarray:
         """Return, for each candidate, the probability that the best path of a template in noise is as likely.
@@ -214,7 +250,8 @@ class BestPath(XlaStatistic):
         if not len(likelihood):
             return np.empty(0)
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), task.stack)
-        null = viterbi_null(task.data, first, self.transitions, amplitude=self.known)
+        n = self._subband_bins(task.data)
+        null = viterbi_null(task.data, first, self.transitions, n_frequencies=n, amplitude=self.known)
         rate = np.asarray(null.false_alarm(likelihood))
         if self.known is None:
             return rate
@@ -223,10 +260,14 @@ class BestPath(XlaStatistic):
         return np.where(same, rate, np.nan)
 
     def meta(self, task: Task, division: Division) -> Meta:
-        """Return the transitions, and h0, cosi and psi of the known signal."""
+        """Return the transitions, h0, cosi and psi of the known signal, and the sub-bands' width, as rounded."""
         own = self.amplitude
         amplitude = dict(zip(("h0", "cosi", "psi"), own, strict=True)) if isinstance(own, tuple) else None
-        return {"transitions": list(self.transitions), "amplitude": amplitude}
+        meta: Meta = {"transitions": list(self.transitions), "amplitude": amplitude, "subband": None, "n_subbands": 1}
+        if self.subband is not None:
+            meta["subband"] = self._subband_bins(task.data) * float(task.data.dfreq)
+            meta["n_subbands"] = self._n_subbands(task.data)
+        return meta
 
     @classmethod
     def loudness(cls, meta: Meta) -> str:
@@ -235,12 +276,38 @@ class BestPath(XlaStatistic):
 
     @classmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
-        """Return the probability for the best path of all templates; the column is for a single template."""
+        """Return the probability for the best path of all templates and sub-bands; the column is for a single one."""
         rate = np.fmin.reduce(columns["false_alarm"])  # NaN where not known
-        return float(-np.expm1(meta["n_templates"] * np.log1p(-min(rate, 1 - 1e-15))))
+        n = meta["n_templates"] * meta.get("n_subbands", 1)
+        return float(-np.expm1(n * np.log1p(-min(rate, 1 - 1e-15))))
 
 
-@jit_with(SAME_BITS, kept=True)
-def _compiled_path(data: FstatData, point: Doppler, transitions: jax.Array, amplitude: Amplitude | None) -> ViterbiPath:
+@dataclass(frozen=True)
+class _BestPaths(BestPath):
+    """The best path that ends in each sub-band of a number of frequencies."""
+
+    n: int = 0
+
+    def _best(self, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Return template, last frequency and value of the best path of each sub-band, (B S,) each."""
+        few = jnp.pad(values, ((0, 0), (0, -values.shape[1] % self.n)), constant_values=-jnp.inf)
+        few = few.reshape(len(values), -1, self.n)
+        template, subband = (x.reshape(-1).astype(jnp.int32) for x in jnp.indices(few.shape[:2]))
+        return (
+            template,
+            subband * self.n + jnp.argmax(few, axis=2).reshape(-1).astype(jnp.int32),
+            few.max(2).reshape(-1),
+        )
+
+
+@jit_with(SAME_BITS, kept=True, static_argnames="bins")
+def _compiled_path(
+    data: FstatData,
+    point: Doppler,
+    transitions: jax.Array,
+    amplitude: Amplitude | None,
+    place: jax.Array,
+    bins: int,
+) -> ViterbiPath:
     table = emission(data, point, amplitude)
-    return viterbi(0.5 * table if amplitude is None else table, transitions)
+    return viterbi(ending_within(0.5 * table if amplitude is None else table, place, bins), transitions)
