@@ -110,7 +110,7 @@ def _check_segments(arguments: Arguments) -> None:
     if arguments.transient_WindowType != "none":
         raise ValueError(f"{own} does not go with --transient-WindowType: leave one of them out.")
     if arguments.is_given("BSGLthreshold") and arguments.is_given("cohMaxMismatch"):
-        raise ValueError("--BSGLthreshold does not go with --cohMaxMismatch: --RankingStatistic=BSGL sorts by it.")
+        raise ValueError("--BSGLthreshold does not go with --cohMaxMismatch: leave one of them out.")
     for name, instead in {
         "vetoLines": "--linefiles alone names what candidates cross",
         "lineVeto": "leave it out, or the segments",

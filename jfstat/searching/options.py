@@ -34,12 +34,13 @@ class Keep:
         ``log10BSGL`` of all values.
     bsgl_threshold : float, optional
         Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F, or of its mean
-        over segments, on the device; for `TwoF` and `MeanTwoF`. The transforms of each detector are needed too, so with
+        over segments, on the device; for `TwoF` and `MeanTwoF`. Over segments the prior's `LinePrior.fstar0` is the
+        scale of the sum. The transforms of each detector are needed too, so with
         two detectors a search takes three times as long, over segments twice; only XLA can do it. The histogram and the
         maxima of sub-bands still count all values.
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
-        `clusters.clustered`. Without segments, clusters that one signal explains are then joined, such as its side
+        `clusters.clustered`. For `TwoF`, clusters that one signal explains are then joined, such as its side
         lobes and neighbours in other orbits; see `clusters.explained`. A value of 1 is usual. The column ``n_members``
         counts the members of each cluster. Clusters form among the `top` candidates.
     lines : QTable, optional

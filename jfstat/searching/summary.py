@@ -63,8 +63,8 @@ def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
     meta = found.meta
     statistic = statistic_of(meta)
     if len(found) == 0:
-        cuts = {statistic.quantity: meta.get("threshold"), "log10BSGL": meta.get("bsgl_threshold")}
-        listed = " and ".join(f"{name} >= {least:g}" for name, least in cuts.items() if least is not None)
+        cuts = (statistic.quantity, meta.get("threshold")), ("log10BSGL", meta.get("bsgl_threshold"))
+        listed = " and ".join(f"{name} >= {least:g}" for name, least in cuts if least is not None)
         yield f"no candidate with {listed}" if listed else "no candidate"
         return
     odds = "log10BSGL" if meta.get("ranking") == "BSGL" else statistic.quantity

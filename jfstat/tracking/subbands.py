@@ -9,7 +9,9 @@ from jfstat.validation import shown
 
 
 def subband_bins(subband: float, dfreq: float, n_frequencies: int) -> int:
-    """Return the number of frequencies of a sub-band, which the last of a band may have fewer of.
+    """Return the number of frequencies of a sub-band, of which the last one of a band may have fewer.
+
+    A sub-band wider than the band is all of it.
 
     Parameters
     ----------
@@ -23,27 +25,25 @@ def subband_bins(subband: float, dfreq: float, n_frequencies: int) -> int:
     Raises
     ------
     ValueError
-        If the sub-band has less than two frequencies, or is no part of the band.
+        If the sub-band has less than two frequencies.
     """
     n = round(subband / dfreq)
-    if not 2 <= n < n_frequencies:
+    if n < 2:
         raise ValueError(
-            f"subband is {shown(subband)} Hz, {n} of the band's {n_frequencies} frequencies: give a width of two or "
-            "more, or None for the whole band."
+            f"subband is {shown(subband)} Hz, which is less than two of the frequencies {shown(dfreq)} Hz apart: give "
+            "a wider one, or None for the whole band."
         )
-    return n
+    return min(n, n_frequencies)
 
 
-def ending_within(table: jax.Array, place: jax.Array | int, bins: int) -> jax.Array:
-    """Return a table of log-likelihoods, (K, N), in which paths end in one sub-band alone.
+def ending_within(table: jax.Array, first: jax.Array | int, stop: jax.Array | int) -> jax.Array:
+    """Return a table of log-likelihoods, (K, N), in which paths end from one frequency up to, not including, another.
 
     Parameters
     ----------
     table : (K, N) float
-    place : () int
-        A frequency of the sub-band.
-    bins : int
-        Number of frequencies of a sub-band.
+    first, stop : () int
+        Indices of frequencies.
     """
-    own = jnp.arange(table.shape[1], dtype=jnp.int32) // bins == jnp.asarray(place, jnp.int32) // bins
-    return table.at[-1].set(jnp.where(own, table[-1], -jnp.inf))
+    number = jnp.arange(table.shape[1], dtype=jnp.int32)
+    return table.at[-1].set(jnp.where((number >= first) & (number < stop), table[-1], -jnp.inf))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jfstat.data.checks import check_amplitude
 from jfstat.data.fstatdata import FstatData
@@ -17,7 +18,7 @@ from jfstat.signal.columns import one_row
 from jfstat.signal.templates import Amplitude, Doppler, template_of_row
 from jfstat.tracking.emission import check_band_of_segments, emission
 from jfstat.tracking.subbands import ending_within, subband_bins
-from jfstat.tracking.transitions import TransitionsLike
+from jfstat.tracking.transitions import TransitionsLike, log_probabilities
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ class Track(Displayed):
 
 @public
 def track(
-    segments: FstatData, point: Doppler | Row, transitions: TransitionsLike = 1, *, amplitude: Amplitude | None = None
+    segments: FstatData,
+    point: Doppler | Row,
+    transitions: TransitionsLike | None = None,
+    *,
+    amplitude: Amplitude | None = None,
 ) -> Track:
     """Find the path of a signal whose frequency wanders from segment to segment, at one template.
 
@@ -82,11 +87,11 @@ def track(
     point : Doppler or Row
         One template with scalar fields; ``fkdot[0]`` is ignored. The path describes the difference from the template's
         spin-down. Or a row of the table from ``search(segments, bank, BestPath(transitions))``, whose path is found,
-        with the search's amplitude, in the row's sub-band if the search had any.
-    transitions : int or array_like
+        with the search's transitions and amplitude, in the row's sub-band if the search had any.
+    transitions : int or array_like, optional
         Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w for equal probabilities; see
-        `viterbi`. Bins are as wide as the spacing of ``segments.frequencies``, by default half the inverse of a
-        segment's length.
+        `viterbi`. By default those of the row's search, or 1. Bins are as wide as the spacing of
+        ``segments.frequencies``, by default half the inverse of a segment's length.
     amplitude : Amplitude, optional
         Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see
         `log_likelihood_by_segment`.
@@ -100,7 +105,8 @@ def track(
     TypeError
         If an argument is of another kind.
     ValueError
-        If `segments` has no segments, shapes are wrong, or the template does not fit the data.
+        If `segments` has no segments, shapes are wrong, the template does not fit the data, or a row's sub-band is not
+        in their band.
 
     Examples
     --------
@@ -108,21 +114,36 @@ def track(
     (3,)
     """
     own: Any = point
-    subband = None
+    meta: Any = {}
     if hasattr(point, "colnames"):
-        own, known = template_of_row(one_row(point, "point"), "point"), point.meta.get("amplitude")  # type: ignore[union-attr]
+        own, meta = template_of_row(one_row(point, "point"), "point"), point.meta  # type: ignore[union-attr]
+        known = meta.get("amplitude")
         amplitude = Amplitude(**known) if amplitude is None and known else amplitude
-        subband = point.meta.get("subband")  # type: ignore[union-attr]
+    if transitions is None:
+        transitions = np.asarray(meta.get("transitions", log_probabilities(1)[:, 0]))
     check_band_of_segments(segments, own)
     if amplitude is not None:
         check_amplitude(amplitude)
     twoF = emission(segments, own, None)
     table = 0.5 * twoF if amplitude is None else emission(segments, own, amplitude)
     table = jnp.where(jnp.isnan(table), -jnp.inf, table)  # frequencies that the orbit moves out of the band
-    if subband is not None:
-        place = round(float((own.fkdot[0] - segments.fmin) / segments.dfreq))
-        table = ending_within(table, place, subband_bins(subband, float(segments.dfreq), table.shape[1]))
+    if meta.get("subband") is not None:
+        table = ending_within(table, *_subband_of_row(segments, float(own.fkdot[0]), meta))
     return _track(segments, own, twoF, viterbi(table, transitions))
+
+
+def _subband_of_row(segments: FstatData, freq: float, meta: Any) -> tuple[int, int]:
+    """Return the first frequency of the data that is in the sub-band of a row, and the end."""
+    n = subband_bins(meta["subband"], meta["dfreq"], round((meta["fmax"] - meta["fmin"]) / meta["dfreq"]) + 1)
+    first = round((freq - meta["fmin"]) / meta["dfreq"]) // n * n
+    low, high = (meta["fmin"] + (x - 0.5) * meta["dfreq"] for x in (first, first + n))
+    known, dfreq = np.asarray(segments.frequencies), float(segments.dfreq)
+    if not known[0] - 0.5 * dfreq <= freq <= known[-1] + 0.5 * dfreq:
+        raise ValueError(
+            f"point's path ends at {freq} Hz, outside of the band of segments: give the data of the search."
+        )
+    start, stop = np.searchsorted(known, (low, high))
+    return int(start), int(stop)
 
 
 @jax.jit

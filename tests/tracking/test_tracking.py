@@ -228,6 +228,34 @@ def test_a_path_of_each_subband_of_each_template(segments, bank, amplitude):
         np.testing.assert_array_equal(merged[name], found[name][:12], err_msg=name)
 
 
+def test_a_subband_as_wide_as_the_band_is_all_of_it(segments, bank):
+    for width in (0.004005, 1.0):
+        found = search(segments, bank, jfstat.BestPath(1, subband=width), top=9, progress=False)
+        assert len(found) == 5 and found.meta["n_subbands"] == 1
+
+
+def test_the_path_of_a_row_is_the_searchs(sfts, segments, bank):
+    """With its transitions, and in its sub-band, whatever band the data have."""
+    transitions = np.log([0.01, 0.02, 0.94, 0.02, 0.01])
+    found = search(segments, bank, jfstat.BestPath(transitions, subband=1e-3), top=None, threshold=-1e9, progress=False)
+    shifted = jfstat.prepare(
+        sfts, 49.9983, 50.002, segments=SEGMENTS, sqrt_sx=1e-23, orbit=ORBIT, guard=0.1, fdots=[(-1.5e-9, 0)]
+    )
+    inner = [row for row in found if row["freq"].value > 49.999]
+    for row in inner[:4]:
+        own = jfstat.track(segments, row)
+        assert float(own.frequencies[-1]) == pytest.approx(row["freq"].value, abs=1e-12)
+        assert float(own.log_likelihood) == pytest.approx(float(row["log_likelihood"]), rel=1e-5)
+        other = jfstat.track(shifted, row)  # whose frequencies lie elsewhere
+        assert float(other.frequencies[-1]) == pytest.approx(row["freq"].value, abs=1.1 * STEP)
+        assert float(other.log_likelihood) == pytest.approx(float(row["log_likelihood"]), rel=0.2)
+    beyond = jfstat.prepare(
+        sfts, 50.005, 50.006, segments=SEGMENTS, sqrt_sx=1e-23, orbit=ORBIT, guard=0.1, fdots=[(-1.5e-9, 0)]
+    )
+    with pytest.raises(ValueError, match="outside of the band of segments"):
+        jfstat.track(beyond, found[0])
+
+
 def ends(segments, found):
     """Indices of the paths' last frequencies."""
     return np.round((found["freq"].to_value("Hz") - float(segments.fmin)) / float(segments.dfreq)).astype(int)
@@ -239,8 +267,8 @@ def ends(segments, found):
         (0.0, "subband must be a positive number"),
         (np.nan, "subband must be a positive number"),
         ("wide", "subband must be a positive number"),
-        (1e-5, "subband is 1e-05 Hz, 1 of the band's"),
-        (1.0, "subband is 1.0 Hz, 86400 of the band's"),
+        (True, "subband must be a positive number"),
+        (1e-5, "subband is 1e-05 Hz, which is less than two"),
     ],
 )
 def test_impossible_subbands_are_refused(segments, bank, subband, message):

@@ -105,8 +105,8 @@ class XlaStatistic(BandStatistic, InBand):
 
     It is its own `engines.engine.Reduction`. A statistic gives `values`, and `template_bytes` for its memory; if its
     values are no means of 2F over `n_averaged` segments, it overrides `reduced` so that the histogram is of such means,
-    whose bins `Statistic.histogram_edges` describes (`bsgltl.py`). Values of all batches are computed in the same way,
-    so that results do not depend on how a search is divided.
+    whose bins `Statistic.histogram_edges` describes (`linerobust.py`). Values of all batches are computed in the same
+    way, so that results do not depend on how a search is divided.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def check_segments(data: FstatData, keep: Keep, name: str, cuts: bool = False) -
     if keep.veto_lines:
         raise ValueError("veto_lines is for data without segments: leave it out.")
     if keep.bsgl_threshold is not None and not cuts:
-        raise ValueError(f"bsgl_threshold does not go with {name}: search with MeanTwoF or BSGL, or leave it out.")
+        raise ValueError(f"bsgl_threshold does not go with {name}: search with MeanTwoF, or leave it out.")
 
 
 def check_whole(data: FstatData, name: str) -> None:

@@ -64,7 +64,7 @@ class BestPath(XlaStatistic):
     the number of segments; ``loudest_per_subband`` holds the log-likelihoods themselves. With a known `amplitude`, the
     log-probability of the likeliest jumps is subtracted from the histogram's values and 4 is added, so that noise falls
     into the same bins if the amplitude is weak. ``n_twoF`` counts pairs of template and last frequency; meta also has
-    ``transitions``, ``amplitude``, h0, cosi and psi or None, and ``subband``, Hz or None.
+    ``transitions``, ``amplitude``, h0, cosi and psi or None, ``subband``, Hz or None, and ``n_subbands``.
 
     Parameters
     ----------
@@ -75,10 +75,11 @@ class BestPath(XlaStatistic):
         Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see `log_likelihood_by_segment`.
     subband : float, optional
         Width of sub-bands, Hz, rounded to the spacing of frequencies and counted from the lowest frequency of the data.
-        For each template the best path that ends in each sub-band is a candidate, though it may begin in another, so
-        that a loud signal or line hides nothing in the rest of the band; neighbouring sub-bands may find the same
-        signal. The last sub-band may be narrower, and its probabilities are then upper bounds. Probabilities leave out
-        paths that begin elsewhere, which matter little in sub-bands that are wider than all jumps of a path together.
+        For each template the best path that ends in each sub-band is a candidate; `top` counts those of all templates
+        and sub-bands. It may begin in another sub-band, so those within all jumps of a loud path, w (K - 1) bins for
+        jumps by up to w bins and K segments, end with it. ``false_alarm`` leaves out paths that begin elsewhere: it is
+        too small by a factor of up to 3 in sub-bands of fewer bins than these, and an upper bound in the last sub-band
+        if that is narrower.
 
     Raises
     ------
@@ -111,7 +112,8 @@ class BestPath(XlaStatistic):
                 raise ValueError("amplitude must not be traced: call search outside of transformations.")
             object.__setattr__(self, "amplitude", tuple(map(float, fields)))
         if self.subband is not None:
-            if not (is_number(self.subband) and 0 < self.subband < np.inf):
+            wrong = isinstance(self.subband, bool) or not is_number(self.subband)
+            if wrong or not 0 < self.subband < np.inf:
                 raise ValueError(f"subband must be a positive number of Hz or None, not {shown(self.subband)}.")
             object.__setattr__(self, "subband", float(self.subband))
 
@@ -310,4 +312,5 @@ def _compiled_path(
     bins: int,
 ) -> ViterbiPath:
     table = emission(data, point, amplitude)
-    return viterbi(ending_within(0.5 * table if amplitude is None else table, place, bins), transitions)
+    first = place // bins * bins
+    return viterbi(ending_within(0.5 * table if amplitude is None else table, first, first + bins), transitions)

@@ -33,7 +33,8 @@ class BSGL(LineRobust):
     """log10 odds of a signal against Gaussian noise or a line in one detector, for data of several detectors.
 
     Of all templates and frequencies those with the largest odds are kept, as by ComputeFstatistic_v2's
-    ``--RankingStatistic=BSGL``; ``Keep(ranking="BSGL")``, in contrast, sorts the loudest in 2F. With F and F_X those of
+    ``--RankingStatistic=BSGL``. ``Keep(ranking="BSGL")`` and jfstat's option of that name, in contrast, sort the
+    loudest in 2F. With F and F_X those of
     all detectors and of each, F*_0 the transition scale, o_X the odds of lines and o their sum, ln B = F - ln(exp(F*_0)
     + sum_X o_X exp(F_X)) + ln(1 + o) (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023; LALSuite's
     XLALComputeBSGL). Over segments the F are sums, to which a detector without data in a segment adds nothing. The

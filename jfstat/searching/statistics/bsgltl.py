@@ -62,7 +62,7 @@ class BSGLtL(LineRobust):
     cannot: ClassVar[str] = "compute log10BSGLtL"
     quantity: ClassVar[str] = "log10BSGLtL"
     loudest: ClassVar[str] = "largest log10BSGLtL"
-    sums: ClassVar[int] = 2
+    n_sums: ClassVar[int] = 2
 
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
         """Raise a ValueError for data without segments or of one detector, and for another ranking."""

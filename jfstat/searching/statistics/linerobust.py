@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.candidates.details import Details
+from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.tables import Meta
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
@@ -45,7 +47,7 @@ class LineRobust(XlaStatistic):
         If `line_prior` is of another kind.
     """
 
-    sums: ClassVar[int] = 1
+    n_sums: ClassVar[int] = 1
     """Number of sums over segments that are kept of each detector."""
 
     line_prior: LinePrior = LinePrior()
@@ -67,7 +69,7 @@ class LineRobust(XlaStatistic):
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: each detector's transforms of a segment, and running sums with
         copies."""
-        return each_bytes(layout, n_detectors, orbit, self.sums)
+        return each_bytes(layout, n_detectors, orbit, self.n_sums)
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """Return the largest values of a batch of templates, and tallies with a histogram of 2F or its mean."""
@@ -87,8 +89,13 @@ class LineRobust(XlaStatistic):
         """Return log10 of the odds and the sums over segments of 2F, (B, n_frequencies) float32 each."""
 
     def expected_in_noise(self, task: Task, n_values: float) -> float:
-        """Return the number of all values, of which an unknown share is above a threshold."""
-        return n_values
+        """Return an upper bound: log10 of the odds is at least x only where 2F is at least 2 (x ln 10 + C)."""
+        odds, least = self.line_prior.odds(len(task.data.detectors)), task.toplist.threshold
+        n_segments = task.data.n_segments or 1
+        if least is None or self.line_prior.fstar0 == -math.inf:
+            return n_values
+        twoF = 2 * (least * math.log(10) + self.line_prior.fstar0 - math.log1p(sum(odds)))
+        return float(false_alarm(max(twoF, 0.0) / n_segments, 1, n_segments)) * n_values
 
     def meta(self, task: Task, division: Division) -> Meta:
         """Return the prior of lines, by ComputeFstatistic_v2's names."""
@@ -104,11 +111,11 @@ class LineRobust(XlaStatistic):
         """Return None: the distribution in noise is not known in closed form."""
 
 
-def each_bytes(layout: Layout, n_detectors: int, orbit: bool, sums: int) -> int:
+def each_bytes(layout: Layout, n_detectors: int, orbit: bool, n_sums: int) -> int:
     """Return the device memory per template, bytes, of each detector's transforms and so many sums of each."""
     # with a cut by log10BSGL, XLA holds each detector's transforms too
     transforms = Xla(LineCut(0.0, 0.0, ())).template_bytes(layout, n_detectors, orbit)
-    return transforms + (4 + (2 + 2 * sums) * n_detectors) * FLOAT32 * layout.n_frequencies
+    return transforms + (4 + (2 + 2 * n_sums) * n_detectors) * FLOAT32 * layout.n_frequencies
 
 
 def where_counted(values: jax.Array, bins: jax.Array) -> jax.Array:

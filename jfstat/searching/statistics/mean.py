@@ -111,7 +111,7 @@ class _MeanWithoutLines(MeanTwoF):
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: each detector's transforms of a segment, and its sum."""
-        return each_bytes(layout, n_detectors, orbit, sums=1)
+        return each_bytes(layout, n_detectors, orbit, n_sums=1)
 
     def reduced(self, data: FstatData, points: Doppler, bins: jax.Array, keep: int, same_source: bool) -> Loudest:
         """Return the largest means of a batch of templates that pass the cut, and tallies of all."""
