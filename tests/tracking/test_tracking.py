@@ -190,6 +190,7 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     assert len(jfstat.search(segments, bank, jfstat.BestPath(1), top=4, threshold=1e4, progress=False)) == 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("amplitude", [None, AMPLITUDE])
 def test_a_path_of_each_subband_of_each_template(segments, bank, amplitude):
     """Among all paths' ends, which `track` gives, the best in each millihertz; the signal is close to an edge."""
@@ -234,6 +235,7 @@ def test_a_subband_as_wide_as_the_band_is_all_of_it(segments, bank):
         assert len(found) == 5 and found.meta["n_subbands"] == 1
 
 
+@pytest.mark.ci
 def test_the_path_of_a_row_is_the_searchs(sfts, segments, bank):
     """With its transitions, and in its sub-band, whatever band the data have."""
     transitions = np.log([0.01, 0.02, 0.94, 0.02, 0.01])
