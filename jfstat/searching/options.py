@@ -35,9 +35,8 @@ class Keep:
     bsgl_threshold : float, optional
         Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F, or of its mean
         over segments, on the device; for `TwoF` and `MeanTwoF`. Over segments the prior's `LinePrior.fstar0` is the
-        scale of the sum. The transforms of each detector are needed too, so with
-        two detectors a search takes three times as long, over segments twice; only XLA can do it. The histogram and the
-        maxima of sub-bands still count all values.
+        scale of the sum. The transforms of each detector are needed too, so with two detectors a search takes two to
+        three times as long; only XLA can do it. The histogram and the maxima of sub-bands still count all values.
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
         `clusters.clustered`. For `TwoF`, clusters that one signal explains are then joined, such as its side
