@@ -34,11 +34,12 @@ class BSGL(LineRobust):
 
     Of all templates and frequencies those with the largest odds are kept, as by ComputeFstatistic_v2's
     ``--RankingStatistic=BSGL``. ``Keep(ranking="BSGL")`` and jfstat's option of that name, in contrast, sort the
-    loudest in 2F. With F and F_X those of all detectors and of each, F*_0 the transition scale, o_X the odds of lines and o their sum, ln B = F - ln(exp(F*_0)
-    + sum_X o_X exp(F_X)) + ln(1 + o) (Keitel, Prix, Papa, Leaci & Siddiqi 2014, Phys. Rev. D 89, 064023; LALSuite's
-    XLALComputeBSGL). Over segments the F are sums, to which a detector without data in a segment adds nothing. The
-    transforms of each detector are needed, so with two detectors a search takes two and a half times as long as with
-    `MeanTwoF`, and three and a half times as with `TwoF` (on a CPU); only XLA can do it.
+    loudest in 2F. With F and F_X those of all detectors and of each, F*_0 the transition scale, o_X the odds of lines
+    and o their sum, ln B = F - ln(exp(F*_0) + sum_X o_X exp(F_X)) + ln(1 + o) (Keitel, Prix, Papa, Leaci & Siddiqi
+    2014, Phys. Rev. D 89, 064023; LALSuite's XLALComputeBSGL). Over segments the F are sums, to which a detector
+    without data in a segment adds nothing. The transforms of each detector are needed, so with two detectors a search
+    takes two and a half times as long as with `MeanTwoF`, and three and a half times as with `TwoF` (on a CPU); only
+    XLA can do it.
 
     The column ``log10BSGL`` holds its values, computed in float32: to some 1e-3 where 2F is large. ``twoF``, or
     ``mean_twoF``, and the columns of `Details` are as for the usual statistic, with this prior of lines.
