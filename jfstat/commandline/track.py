@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_JUMP = 5000
 """Most bins of a jump."""
+PATH_META = ("version", "reftime", "detectors", "ephemeris", "segment_tspan", "dfreq")
+PATH_META += ("transitions", "amplitude", "subband")
+"""Entries of a search's meta that the file of its loudest path has, too."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -161,8 +164,6 @@ def _write_track(data: jfstat.FstatData, found: Any, statistic: jfstat.BestPath,
     values = {"gps": own.gps, "freq": own.frequencies, "freq_at_gps": own.instantaneous, "twoF": own.twoF}
     units = {"gps": "s", "freq": "Hz", "freq_at_gps": "Hz"}
     plain = {name: np.asarray(x, np.float64) for name, x in values.items()}
-    keys = ["version", "reftime", "detectors", "ephemeris", *("transitions", "amplitude", "subband")]
-    keys += ["segment_tspan", "dfreq"]
-    meta = {key: found.meta[key] for key in keys if key in found.meta}
+    meta = {key: found.meta[key] for key in PATH_META if key in found.meta}
     columns = {name: Quantity(x, units[name]) if name in units else x for name, x in plain.items()}
     return jfstat.write_candidates(QTable(columns, meta=meta), path)

@@ -47,3 +47,20 @@ def ending_within(table: jax.Array, first: jax.Array | int, stop: jax.Array | in
     """
     number = jnp.arange(table.shape[1], dtype=jnp.int32)
     return table.at[-1].set(jnp.where((number >= first) & (number < stop), table[-1], -jnp.inf))
+
+
+def best_of_each(values: jax.Array, bins: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return template, last frequency and value of the best path of each of S sub-bands, (B S,) each; traceable.
+
+    Parameters
+    ----------
+    values : (B, N) float
+        Log-likelihoods of the best paths of templates that end at each frequency.
+    bins : int
+        Number of frequencies of a sub-band.
+    """
+    each = jnp.pad(values, ((0, 0), (0, -values.shape[1] % bins)), constant_values=-jnp.inf)
+    each = each.reshape(len(values), -1, bins)
+    template, subband = (x.reshape(-1).astype(jnp.int32) for x in jnp.indices(each.shape[:2]))
+    frequency = subband * bins + jnp.argmax(each, axis=2).reshape(-1).astype(jnp.int32)
+    return template, frequency, jnp.max(each, axis=2).reshape(-1)

@@ -288,6 +288,19 @@ def test_names_of_static_values_tell_them_apart():
     assert spelled({"b": 1, "a": {3, 1, 2}}) == spelled({"a": {1, 2, 3}, "b": 1})
 
 
+def said(program, cache, folder, **environment):
+    """What a program prints in a process of its own, with programs kept in a folder, or in none."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(cache)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={name: x for name, x in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"} | environment,
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
 @pytest.mark.ci
 def test_refining_in_a_second_process_traces_nothing_and_finds_the_same(tmp_path):
     program = """
@@ -310,9 +323,7 @@ for table in (found, refined):
 """
 
     def numbers(cache):
-        done = subprocess.run([sys.executable, "-c", program, str(cache)], capture_output=True, text=True, cwd=tmp_path)
-        assert not done.returncode, done.stderr
-        return done.stdout
+        return said(program, cache, tmp_path)
 
     def kept():
         return {path.name for path in tmp_path.rglob("*.traced")}
@@ -355,14 +366,7 @@ for given, run in ((data, jfstat.Run(mesh=mesh)), (jax.device_put(data, jax.devi
     found = jfstat.search(given, bank, top=3, run=run, progress=False)
     print(*(float(x).hex() for x in found["twoF"]), *(float(x).hex() for x in found["h0"]))
 """
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-
-    def said(cache):
-        command = [sys.executable, "-c", program, str(cache)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
-        assert not done.returncode, done.stderr
-        return done.stdout
-
-    assert said("none") == said(tmp_path / "cache") == said(tmp_path / "cache")
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    plain, first, again = (said(program, x, tmp_path, **flags) for x in ("none", *(tmp_path / "cache",) * 2))
+    assert plain == first == again
     assert list(tmp_path.rglob("*.traced"))

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -32,6 +33,7 @@ from jfstat.searching.options import Keep, Run
 from jfstat.searching.reduce.tally import subband_edges
 from jfstat.searching.statistic import Parts, Statistic, Task
 from jfstat.signal.templates import Doppler
+from jfstat.statistic.bins import counts
 
 
 class BandStatistic(Statistic):
@@ -147,6 +149,12 @@ class XlaStatistic(BandStatistic, InBand):
     @abstractmethod
     def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Return values at the frequencies of the band, (B, n_frequencies) float32; -inf where none counts."""
+
+
+def where_counted(values: jax.Array, bins: jax.Array) -> jax.Array:
+    """Return values at the frequencies of the band, (B, n_frequencies), with -inf where none counts."""
+    number = jnp.arange(values.shape[1], dtype=jnp.int32)
+    return jnp.where(counts(number, *bins[:, :, None]), values, np.float32(-np.inf))
 
 
 def _margin(data: FstatData, stack: Doppler) -> float:

@@ -35,7 +35,7 @@ from jfstat.statistic.bins import counts
 from jfstat.statistic.fstat import noise_level
 from jfstat.tracking.emission import emission, known_amplitude
 from jfstat.tracking.null import viterbi_null
-from jfstat.tracking.subbands import ending_within, subband_bins
+from jfstat.tracking.subbands import best_of_each, ending_within, subband_bins
 from jfstat.tracking.transitions import FLOOR, NONE, model_of, plain_transitions
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 from jfstat.validation import is_number, shown
@@ -160,7 +160,7 @@ class BestPath(XlaStatistic):
         """
         values = self.values(data, points, bins, same_source)
         n_segments = data.series.shape[0]
-        number, frequency, each = self._best(values)
+        number, frequency, each = best_of_each(values, self._bins_together(values.shape[1]))
         best, chosen = largest(each, min(keep, len(each)))
         # padded, so that fewer values than asked for are recognised as all
         best = jnp.pad(best, (0, keep - len(best)), constant_values=-jnp.inf)
@@ -176,10 +176,9 @@ class BestPath(XlaStatistic):
             largest_of_sections_in_order(data.layout, values),
         )
 
-    def _best(self, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Return template, last frequency and value of the best path of each template of a batch, (B,) each."""
-        template = jnp.arange(len(values), dtype=jnp.int32)
-        return template, jnp.argmax(values, axis=1).astype(jnp.int32), jnp.max(values, axis=1)
+    def _bins_together(self, n_frequencies: int) -> int:
+        """Return of how many neighbouring frequencies one path of a template is kept; traceable."""
+        return n_frequencies
 
     def values(self, data: FstatData, points: Doppler, bins: jax.Array, same_source: bool) -> jax.Array:
         """Return the log-likelihood of the best path that ends at each frequency, (B, n_frequencies) float32.
@@ -290,16 +289,9 @@ class _BestPaths(BestPath):
 
     n: int = 0
 
-    def _best(self, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Return template, last frequency and value of the best path of each sub-band, (B S,) each."""
-        few = jnp.pad(values, ((0, 0), (0, -values.shape[1] % self.n)), constant_values=-jnp.inf)
-        few = few.reshape(len(values), -1, self.n)
-        template, subband = (x.reshape(-1).astype(jnp.int32) for x in jnp.indices(few.shape[:2]))
-        return (
-            template,
-            subband * self.n + jnp.argmax(few, axis=2).reshape(-1).astype(jnp.int32),
-            few.max(2).reshape(-1),
-        )
+    def _bins_together(self, n_frequencies: int) -> int:
+        """Return the number of frequencies of a sub-band."""
+        return self.n
 
 
 @jit_with(SAME_BITS, kept=True, static_argnames="bins")

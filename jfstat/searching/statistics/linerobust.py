@@ -24,9 +24,8 @@ from jfstat.engines.xla import Xla, two_f_each_in_order
 from jfstat.searching.division import Division
 from jfstat.searching.options import Keep
 from jfstat.searching.statistic import Task
-from jfstat.searching.statistics.band import XlaStatistic
+from jfstat.searching.statistics.band import XlaStatistic, where_counted
 from jfstat.signal.templates import Doppler
-from jfstat.statistic.bins import counts
 from jfstat.statistic.linerobust import LineCut, LinePrior, log10_odds
 from jfstat.validation import shown
 
@@ -116,12 +115,6 @@ def each_bytes(layout: Layout, n_detectors: int, orbit: bool, n_sums: int) -> in
     # with a cut by log10BSGL, XLA holds each detector's transforms too
     transforms = Xla(LineCut(0.0, 0.0, ())).template_bytes(layout, n_detectors, orbit)
     return transforms + (4 + (2 + 2 * n_sums) * n_detectors) * FLOAT32 * layout.n_frequencies
-
-
-def where_counted(values: jax.Array, bins: jax.Array) -> jax.Array:
-    """Return values at the frequencies of the band, (B, n_frequencies), with -inf where none counts."""
-    number = jnp.arange(values.shape[1], dtype=jnp.int32)
-    return jnp.where(counts(number, *bins[:, :, None]), values, np.float32(-np.inf))
 
 
 def summed_segments(

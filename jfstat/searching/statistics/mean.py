@@ -17,19 +17,24 @@ from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32
 from jfstat.engines.engine import BandReduction, Loudest
-from jfstat.engines.reduction import loudest_means
+from jfstat.engines.reduction import histogram_of_means, largest_of_sections_in_order, loudest_means
 from jfstat.engines.xla import Xla, two_f_in_order
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
-from jfstat.searching.statistics.band import XlaStatistic, alarm_of_loudest, check_ranking, check_segments
+from jfstat.searching.statistics.band import (
+    XlaStatistic,
+    alarm_of_loudest,
+    check_ranking,
+    check_segments,
+    where_counted,
+)
 from jfstat.searching.statistics.linerobust import (
     each_bytes,
     log10_bsgl_of_sums,
     no_sums,
     persistent,
     summed_segments,
-    where_counted,
 )
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns as parameter_values
@@ -120,8 +125,9 @@ class _MeanWithoutLines(MeanTwoF):
         means = where_counted(total * np.float32(1 / n_segments), bins)
         above = log10_bsgl_of_sums(total, each, self.lines) >= self.lines.threshold
         found = loudest_means(data.layout, jnp.where(above, means, np.float32(-np.inf)), n_segments, keep)
-        tallies = loudest_means(data.layout, means, n_segments, 1)
-        return found._replace(histogram=tallies.histogram, sections=tallies.sections)
+        return found._replace(
+            histogram=histogram_of_means(means, n_segments), sections=largest_of_sections_in_order(data.layout, means)
+        )
 
 
 def exact_columns(

@@ -24,11 +24,11 @@ from jfstat.searching.division import Division
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.statistic import Task
-from jfstat.searching.statistics.band import XlaStatistic, check_whole
+from jfstat.searching.statistics.band import XlaStatistic, check_whole, where_counted
 from jfstat.signal.parameters import TRANSIENT_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns as parameter_values
-from jfstat.statistic.bins import counted_bins, counts
+from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.resample import Resampled, resampled, spun_down
 from jfstat.statistic.transientband import Kind, TransientBand, band_values, transient_band
 from jfstat.statistic.transients import TransientRange, log10_bayes
@@ -163,8 +163,7 @@ class Transient(XlaStatistic):
             return band_values(data, point, jnp.stack([x.reshape(-1) for x in series]), kind)
 
         values = jax.lax.map(of, jax.tree.map(jnp.asarray, points))
-        number = jnp.arange(data.layout.n_frequencies, dtype=jnp.int32)
-        return jnp.where(counts(number, *bins[:, :, None]), values, np.float32(-np.inf))
+        return where_counted(values, bins)
 
     def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
         """Return parameters, what was found, and the map of each candidate from its own atoms."""
