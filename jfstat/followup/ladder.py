@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -11,25 +11,23 @@ import numpy as np
 from jfstat import kinds
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.provenance import Provenance, reftime_of
-from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, plain_column, points_from, stacked
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, points_from
+from jfstat.data.memory import default_device
 from jfstat.data.noise import Noise
 from jfstat.data.observation import reference_time
-from jfstat.followup.band import CandidateBand, sharing_data
-from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, read_rows
+from jfstat.followup.band import sharing_data
+from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible
 from jfstat.followup.free import FreeParameters
-from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
 from jfstat.followup.method import Method
 from jfstat.followup.neighbourhood import Neighbourhood
 from jfstat.followup.options import Fit, Stages, checked_fit
-from jfstat.followup.refine import refined
-from jfstat.followup.results import CELLS, Results, results_table
-from jfstat.followup.stages import checked_stages, follow_up_stages, stage_edges
+from jfstat.followup.rungs import Ladder, climbed, joined, preparation
+from jfstat.followup.stages import checked_stages, follow_up_stages
 from jfstat.public import host, public
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
-from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, is_parameter, unit
 from jfstat.signal.templates import Doppler
-from jfstat.signal.times import GPSTime, TimeLike
+from jfstat.signal.times import TimeLike
 from jfstat.signal.values import columns
 from jfstat.validation import guard_band
 
@@ -40,8 +38,9 @@ if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
     from jfstat.validation import FrequencyLike
 
-UNKNOWN = 1e12
-"""Number of templates from which candidates are taken to be chosen if their table does not say."""
+SHARE, DEVICE_SHARE = 256, 16384
+"""Numbers of candidates that are followed up one after the other, on a CPU and on an accelerator: several batches, and
+some minutes, after which a checkpoint is written."""
 
 
 @host(
@@ -153,11 +152,12 @@ def follow_up(
     numbers = checked_stages(chosen, len(sfts))
     noise = Noise.of(sqrt_sx)
     noise.floors(sfts.detectors)  # raises here, not in the first stage
-    own = _Ladder(
+    own = Ladder(
         sfts=sfts,
         found=table,
         given=given,
         sound=sound,
+        numbers=numbers,
         reftime=when,
         free=FreeParameters.within(names, wanted.bounds),
         method=Method.checked(None, wanted.max_steps, len(names)),
@@ -173,8 +173,8 @@ def follow_up(
         false_alarm=rates.false_alarm,
     )
     with progress_bar(len(table) * len(numbers), progress, "follow-up", "stages of candidates") as advance:
-        rungs = _climbed(own, numbers, wanted.neighbourhood, advance)
-    return _joined(rungs, own, numbers)
+        tables = _followed(own, wanted.neighbourhood, advance)
+    return joined(tables, own)
 
 
 @public(table=kinds.table)
@@ -207,89 +207,24 @@ def last_stage(table: QTable) -> QTable:
     return rows
 
 
-class _Ladder(NamedTuple):
-    """Data and options that all stages share, for n candidates.
-
-    Attributes
-    ----------
-    sfts : SFTs
-    found : table
-    given : dict of (n,) float64 ndarrays
-        Parameters of the candidates.
-    sound : (n,) bool
-        Whether each candidate is a possible template in the band of the SFTs.
-    reftime : GPSTime
-        Reference time of the parameters.
-    free : FreeParameters
-        Parameters to refine.
-    method : Method
-    searched : SearchedWith
-    lines : QTable or None
-    preparation : dict
-        Arguments of `CandidateBand.prepared`.
-    shortest : float
-        Length of the first stage's segments, s.
-    veto, false_alarm : float
-    """
-
-    sfts: SFTs
-    found: AnyTable
-    given: dict[str, np.ndarray]
-    sound: np.ndarray
-    reftime: GPSTime
-    free: FreeParameters
-    method: Method
-    searched: SearchedWith
-    lines: QTable | None
-    preparation: dict[str, Any]
-    shortest: float
-    veto: float
-    false_alarm: float
-
-    @property
-    def n_templates(self) -> float:
-        """Number of templates from which the candidates were chosen."""
-        return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
-
-    def chosen_otherwise(self, first: Sequence[int]) -> float:
-        """Return the number of templates from which candidates were chosen by another 2F than the first stage's, else
-        0.
-
-        `first` holds the first stage's numbers of segments, with and without segments that hold no data. Candidates of
-        unknown origin are taken to have been chosen by the first stage's 2F.
-        """
-        known = self.searched.n_twoF > 1
-        return self.n_templates if known and (Provenance.of(self.found).n_segments or 1) not in first else 0.0
+def _followed(own: Ladder, around: Neighbourhood, advance: Callable[[int], object]) -> list[QTable]:
+    """Return a table for each share of the candidates."""
+    groups = sharing_data(own.given["freq"], own.sound)
+    width = max(float(np.ptp(own.given["freq"][group])) for group in groups)
+    # the other candidates fit no data: any data give them a row
+    groups[0] = np.sort(np.concatenate([groups[0], np.flatnonzero(~own.sound)]))
+    tables = []
+    for group in groups:
+        prepared = preparation(own, group, width)
+        for share in _shares(group):
+            tables.append(climbed(own, share, prepared, around, advance))
+    return tables
 
 
-class _Rung(NamedTuple):
-    """Results of one stage for n candidates.
-
-    Attributes
-    ----------
-    rows : (n,) int64
-        Which candidates.
-    n_segments : int
-        Number of segments that hold data.
-    table : QTable
-        Table as from `refine`, with the columns that `_judged` adds.
-    chances : (k, n) float64
-        Probability of noise in this and all previous stages, each given the one before it.
-    spread, rivals : (n, p, p), (n, c, p) float64
-        As in `Results`.
-    """
-
-    rows: np.ndarray
-    n_segments: int
-    table: QTable
-    chances: np.ndarray
-    spread: np.ndarray
-    rivals: np.ndarray
-
-    @property
-    def total(self) -> np.ndarray:
-        """Sum of 2F over segments, (n,)."""
-        return self.n_segments * np.asarray(self.table["mean_twoF"])
+def _shares(group: np.ndarray) -> list[np.ndarray]:
+    """Return candidates that share data, divided into shares that are followed up one after the other."""
+    size = SHARE if default_device().platform == "cpu" else DEVICE_SHARE
+    return [np.sort(group[first : first + size]) for first in range(0, len(group), size)]
 
 
 def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyTable, TimeLike | None]:
@@ -304,179 +239,3 @@ def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyT
             f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
         )
     return found, reftime_of(found, reftime)
-
-
-def _climbed(
-    own: _Ladder, numbers: Sequence[int], around: Neighbourhood, advance: Callable[[int], object]
-) -> list[_Rung]:
-    """Return the results of all stages, each with the candidates that reached it."""
-    groups = sharing_data(own.given["freq"], own.sound)
-    # the other candidates fit no data: any data give them a row
-    groups[0] = np.sort(np.concatenate([groups[0], np.flatnonzero(~own.sound)]))
-    rungs: list[_Rung] = []
-    starts: Any = own.found
-    rows = np.arange(len(own.found))
-    for stage, segments in enumerate(stage_edges(own.sfts, numbers)):
-        parts = []
-        for group in groups:
-            at = np.flatnonzero(np.isin(rows, group))
-            if len(at):
-                spread = None if around.spread is None else around.spread[at]
-                parts.append(
-                    _refined(own, rows[at], starts[at], around._replace(spread=spread), segments, groups, advance)
-                )
-        rung = _judged(own, parts, rungs, numbers)
-        rungs.append(rung)
-        going_on = np.asarray(rung.table["passed"])
-        advance(int(np.sum(~going_on)) * (len(numbers) - stage - 1))
-        rows, starts = rung.rows[going_on], rung.table[going_on]
-        if not len(rows):
-            break
-        peaks = rung.rivals[going_on]
-        if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
-            candidates = np.stack([own.given[name][rows] for name in own.free.names], axis=1)
-            peaks = np.concatenate([peaks, candidates[:, None]], axis=1)
-        around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
-    return rungs
-
-
-class _Part(NamedTuple):
-    """Results of a stage for n candidates that share data.
-
-    Attributes
-    ----------
-    rows : (n,) int64
-    n_segments : int
-    table : QTable
-        As from `refine`.
-    results : Results
-    """
-
-    rows: np.ndarray
-    n_segments: int
-    table: QTable
-    results: Results
-
-
-def _refined(
-    own: _Ladder,
-    rows: np.ndarray,
-    starts: AnyTable,
-    around: Neighbourhood,
-    segments: list[tuple[float, float]] | None,
-    groups: list[np.ndarray],
-    advance: Callable[[int], object],
-) -> _Part:
-    """Return a stage's results for candidates that share data, given their start rows `starts`."""
-    ranges = [np.ptp(own.given["freq"][group[own.sound[group]]]) for group in groups]
-    members = rows[own.sound[rows]]
-    shared = members if len(members) else np.flatnonzero(own.sound)[:1]
-    own_columns = {name: x[shared] for name, x in own.given.items()}
-    band = CandidateBand.of(own_columns, float(max(ranges)))  # one width, so that all arrays have the same shapes
-    low, high = own.sfts.frequencies[[0, -1]]
-    if band.low - band.margin < low or band.high + band.margin > high:
-        band = CandidateBand.of(own_columns)
-    data = band.prepared(own.sfts, own.reftime, segments=segments, shortest=own.shortest, **own.preparation)
-    candidates = read_rows(data, starts, own.reftime)
-    results = refined(data, candidates, own.free, around, None, advance, own.method)
-    advance(int(np.sum(~candidates.sound)))
-    given: Any = own.found[rows]
-    table = results_table(data, given, candidates, results, own.free.names, own.searched, own.lines, own.method)
-    return _Part(rows, data.n_segments or 1, table, results)
-
-
-def _judged(own: _Ladder, parts: list[_Part], rungs: list[_Rung], numbers: Sequence[int]) -> _Rung:
-    """Return a stage's results for all candidates, with the columns that compare them with the previous stages."""
-    stage = len(rungs)
-    rows, n = np.concatenate([part.rows for part in parts]), parts[0].n_segments
-    order = np.argsort(rows)
-    table: Any = stacked([part.table for part in parts])[order]
-    rows = rows[order]
-    if n == 1:
-        for name in [name for name in table.colnames if name.removeprefix("start_").startswith("twoF")]:
-            table.rename_column(name, name.replace("twoF", "mean_twoF"))
-    tried, covered, spread, rivals = (
-        np.concatenate([getattr(part.results, name) for part in parts])[order]
-        for name in ("tried", "covered", "spread", "rivals")
-    )
-    total, trials = n * np.asarray(table["mean_twoF"]), CELLS * tried
-    low = expected = high = chance = np.full(len(rows), np.nan)
-    if rungs:
-        at = np.searchsorted(rungs[-1].rows, rows)
-        before = Before(rungs[-1].total[at], rungs[-1].n_segments)
-        growth = Growth.expected(before.total, before.n_segments, n, len(own.free.names))
-        expected = (before.total - growth.mean) / n
-        low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
-        chance = growth.chance(before.total - (1 + TOLERANCE) * total)
-        if numbers[stage - 1] % numbers[stage]:  # its segments are not joined segments of the stage before
-            this = np.ones_like(total)
-        else:
-            this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
-        chances = np.vstack([rungs[-1].chances[:, at], this])
-    else:
-        # a climb could have begun at each of the search's templates
-        chances = stage_chance(total, n, own.n_templates * trials)[None]
-    noise = noise_chance(chances)
-    last = stage == len(numbers) - 1
-    table["noise_chance"] = noise
-    grown = ~(chance < own.veto)
-    silent = ~(noise <= own.false_alarm) & np.isfinite(total) if n == 1 else np.zeros(len(rows), bool)
-    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.free.names)
-    passed = converged & grown & ~silent & region
-    notes = [
-        (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),
-        (~grown, "2F grows as little as this for a signal with a chance of {0:.2g}", chance),
-        (silent, "noise alone explains it with a chance of {0:.2g}", noise),
-        (converged & ~region, "without errors there is no region for the next stage", noise),
-    ]
-    messages = [str(message) for message in table["message"]]
-    for where, text, values in notes:
-        for i in np.flatnonzero(where):
-            messages[i] += "; " + text.format(values[i])
-    table["message"] = np.array(messages, dtype=str)
-    stages = {"candidate": rows, "stage": np.full(len(rows), stage), "n_segments": np.full(len(rows), n)}
-    said = {"expected_mean_twoF": expected, "expected_low": low, "expected_high": high, "signal_chance": chance}
-    table = _arranged(table, stages, said | {"noise_chance": noise, "passed": passed})
-    return _Rung(rows, n, table, chances, spread, rivals)
-
-
-def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
-    """Return whether all parameters that were fitted to a candidate have errors, (n,) bool."""
-    fitted = np.ones((len(table), len(names)), bool)
-    if "asini" in table.colnames:
-        orbital = np.array([name in ORBIT_FIELDS for name in names])
-        fitted = ~orbital | (plain_column(table, "asini") != 0)[:, None]
-    known = np.isfinite(spread)
-    return np.all(known | ~(fitted[:, :, None] & fitted[:, None]), axis=(1, 2))
-
-
-def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.ndarray]) -> QTable:
-    """Return the table of a stage with ordered columns: what identifies a row, fitted parameters, the verdict, the
-    rest."""
-    from astropy.table import QTable
-    from astropy.units import Quantity
-
-    source: Any = table
-    fitted = [name for name in source.colnames if is_parameter(name) or is_parameter(name.removesuffix("_error"))]
-    verdict = ["mean_twoF", *said, "converged", "message"]
-    last = [*AMPLITUDE_COLUMNS, "covariance"]
-    others = [name for name in source.colnames if name not in (*fitted, *verdict, *last, *first)]
-    arranged: Any = QTable(first, meta=table.meta)
-    for name in [*fitted, *verdict, *others, *last]:
-        if name in said:
-            arranged[name] = said[name]
-        elif name in source.colnames:
-            arranged[name] = source[name]
-        else:  # the initial phase is free in each of several segments
-            arranged[name] = Quantity(np.full(len(table), np.nan), unit(name))
-    return arranged
-
-
-def _joined(rungs: list[_Rung], own: _Ladder, numbers: Sequence[int]) -> QTable:
-    """Return all stages in one table, candidate by candidate."""
-    table: Any = stacked([rung.table for rung in rungs])
-    table = table[np.lexsort([np.asarray(table["stage"]), np.asarray(table["candidate"])])]
-    for name in ("n_segments", "segment_tspan"):
-        table.meta.pop(name, None)
-    table.meta |= {"stages": list(numbers), "veto": own.veto, "false_alarm": own.false_alarm}
-    return table

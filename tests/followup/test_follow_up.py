@@ -18,8 +18,8 @@ from jfstat.commandline import main
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
-from jfstat.followup.ladder import UNKNOWN, _Ladder
 from jfstat.followup.peak import _semi_axes
+from jfstat.followup.rungs import UNKNOWN, Ladder
 from jfstat.followup.stages import stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 from jfstat.maths.newton import Maximum
@@ -332,8 +332,8 @@ def test_noise_passes_a_ladder_as_rarely_as_said():
 )
 def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, expected):
     found = QTable(meta=meta)
-    fields = dict.fromkeys(_Ladder._fields) | {"found": found, "searched": SearchedWith.of(found, ("H1",))}
-    own = _Ladder(**fields)
+    fields = dict.fromkeys(Ladder._fields) | {"found": found, "searched": SearchedWith.of(found, ("H1",))}
+    own = Ladder(**fields)
     assert own.chosen_otherwise((4, 3)) == expected
     assert own.n_templates == (100 if meta else UNKNOWN)
 

@@ -1,0 +1,308 @@
+"""Take candidates that share data up through the stages of a follow-up, and judge each stage by the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jfstat.candidates.provenance import Provenance
+from jfstat.candidates.tables import AnyTable, plain_column, stacked
+from jfstat.data.fstatdata import FstatData
+from jfstat.followup.band import CandidateBand
+from jfstat.followup.candidates import SearchedWith, read_rows
+from jfstat.followup.free import FreeParameters
+from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
+from jfstat.followup.method import Method
+from jfstat.followup.neighbourhood import Neighbourhood
+from jfstat.followup.refine import refined
+from jfstat.followup.results import CELLS, Results, results_table
+from jfstat.followup.stages import stage_edges
+from jfstat.sfts.container import SFTs
+from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, is_parameter, unit
+from jfstat.signal.times import GPSTime
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+UNKNOWN = 1e12
+"""Number of templates from which candidates are taken to be chosen if their table does not say."""
+
+
+class Ladder(NamedTuple):
+    """Data and options of a follow-up of n candidates.
+
+    Attributes
+    ----------
+    sfts : SFTs
+    found : table
+    given : dict of (n,) float64 ndarrays
+        Parameters of the candidates.
+    sound : (n,) bool
+        Whether each candidate is a possible template in the band of the SFTs.
+    numbers : tuple of int
+        Numbers of segments of the stages.
+    reftime : GPSTime
+        Reference time of the parameters.
+    free : FreeParameters
+        Parameters to refine.
+    method : Method
+    searched : SearchedWith
+    lines : QTable or None
+    preparation : dict
+        Arguments of `CandidateBand.prepared`.
+    shortest : float
+        Length of the first stage's segments, s.
+    veto, false_alarm : float
+    """
+
+    sfts: SFTs
+    found: AnyTable
+    given: dict[str, np.ndarray]
+    sound: np.ndarray
+    numbers: tuple[int, ...]
+    reftime: GPSTime
+    free: FreeParameters
+    method: Method
+    searched: SearchedWith
+    lines: QTable | None
+    preparation: dict[str, Any]
+    shortest: float
+    veto: float
+    false_alarm: float
+
+    @property
+    def n_templates(self) -> float:
+        """Number of templates from which the candidates were chosen."""
+        return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
+
+    def chosen_otherwise(self, first: Sequence[int]) -> float:
+        """Return the number of templates from which candidates were chosen by another 2F than the first stage's, else
+        0.
+
+        `first` holds the first stage's numbers of segments, with and without segments that hold no data. Candidates of
+        unknown origin are taken to have been chosen by the first stage's 2F.
+        """
+        known = self.searched.n_twoF > 1
+        return self.n_templates if known and (Provenance.of(self.found).n_segments or 1) not in first else 0.0
+
+
+class _Rung(NamedTuple):
+    """Results of one stage for n candidates.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        Which candidates.
+    n_segments : int
+        Number of segments that hold data.
+    table : QTable
+        Table as from `refine`, with the columns that `_judged` adds.
+    chances : (k, n) float64
+        Probability of noise in this and all previous stages, each given the one before it.
+    spread, rivals : (n, p, p), (n, c, p) float64
+        As in `Results`.
+    """
+
+    rows: np.ndarray
+    n_segments: int
+    table: QTable
+    chances: np.ndarray
+    spread: np.ndarray
+    rivals: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        """Sum of 2F over segments, (n,)."""
+        return self.n_segments * np.asarray(self.table["mean_twoF"])
+
+
+def climbed(
+    own: Ladder,
+    share: np.ndarray,
+    prepared: Callable[[int], FstatData],
+    around: Neighbourhood,
+    advance: Callable[[int], object],
+) -> QTable:
+    """Return the table of all stages for the candidates `share`, rows of ``own.found``.
+
+    Parameters
+    ----------
+    own : Ladder
+    share : (n,) int64 ndarray
+    prepared : callable
+        Data for these candidates in the stage with a given index.
+    around : Neighbourhood
+        Region that the first stage covers.
+    advance : callable
+        Function that is called with how many more candidates and stages are done.
+    """
+    rungs: list[_Rung] = []
+    starts: Any = own.found[share]
+    rows = share
+    if around.spread is not None:
+        around = around._replace(spread=around.spread[share])
+    for stage in range(len(own.numbers)):
+        rung = _judged(own, _refined(own, rows, starts, around, prepared(stage), advance), rungs)
+        rungs.append(rung)
+        going_on = np.asarray(rung.table["passed"])
+        advance(int(np.sum(~going_on)) * (len(own.numbers) - stage - 1))
+        rows, starts = rung.rows[going_on], rung.table[going_on]
+        if not len(rows):
+            break
+        peaks = rung.rivals[going_on]
+        if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
+            candidates = np.stack([own.given[name][rows] for name in own.free.names], axis=1)
+            peaks = np.concatenate([peaks, candidates[:, None]], axis=1)
+        around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
+    return stacked([rung.table for rung in rungs])
+
+
+class _Part(NamedTuple):
+    """Results of a stage for n candidates that share data.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+    n_segments : int
+    table : QTable
+        As from `refine`.
+    results : Results
+    """
+
+    rows: np.ndarray
+    n_segments: int
+    table: QTable
+    results: Results
+
+
+def preparation(own: Ladder, group: np.ndarray, width: float) -> Callable[[int], FstatData]:
+    """Return a function that prepares the data of candidates `group` for a stage, once.
+
+    Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes.
+    """
+    edges = stage_edges(own.sfts, own.numbers)
+    members = group[own.sound[group]]
+    columns = {name: x[members] for name, x in own.given.items()}
+    band = CandidateBand.of(columns, width)
+    low, high = own.sfts.frequencies[[0, -1]]
+    if band.low - band.margin < low or band.high + band.margin > high:
+        band = CandidateBand.of(columns)
+
+    @cache
+    def prepared(stage: int) -> FstatData:
+        how = dict(own.preparation, segments=edges[stage], shortest=own.shortest)
+        return band.prepared(own.sfts, own.reftime, **how)
+
+    return prepared
+
+
+def _refined(
+    own: Ladder,
+    rows: np.ndarray,
+    starts: AnyTable,
+    around: Neighbourhood,
+    data: FstatData,
+    advance: Callable[[int], object],
+) -> _Part:
+    """Return a stage's results for candidates that share data, given their start rows `starts`."""
+    candidates = read_rows(data, starts, own.reftime)
+    results = refined(data, candidates, own.free, around, None, advance, own.method)
+    advance(int(np.sum(~candidates.sound)))
+    given: Any = own.found[rows]
+    table = results_table(data, given, candidates, results, own.free.names, own.searched, own.lines, own.method)
+    return _Part(rows, data.n_segments or 1, table, results)
+
+
+def _judged(own: Ladder, part: _Part, rungs: list[_Rung]) -> _Rung:
+    """Return a stage's results, with the columns that compare them with the previous stages."""
+    stage, numbers = len(rungs), own.numbers
+    rows, n, results = part.rows, part.n_segments, part.results
+    table: Any = part.table
+    if n == 1:
+        for name in [name for name in table.colnames if name.removeprefix("start_").startswith("twoF")]:
+            table.rename_column(name, name.replace("twoF", "mean_twoF"))
+    covered, spread = results.covered, results.spread
+    total, trials = n * np.asarray(table["mean_twoF"]), CELLS * results.tried
+    low = expected = high = chance = np.full(len(rows), np.nan)
+    if rungs:
+        at = np.searchsorted(rungs[-1].rows, rows)
+        before = Before(rungs[-1].total[at], rungs[-1].n_segments)
+        growth = Growth.expected(before.total, before.n_segments, n, len(own.free.names))
+        expected = (before.total - growth.mean) / n
+        low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
+        chance = growth.chance(before.total - (1 + TOLERANCE) * total)
+        if numbers[stage - 1] % numbers[stage]:  # its segments are not joined segments of the stage before
+            this = np.ones_like(total)
+        else:
+            this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
+        chances = np.vstack([rungs[-1].chances[:, at], this])
+    else:
+        # a climb could have begun at each of the search's templates
+        chances = stage_chance(total, n, own.n_templates * trials)[None]
+    noise = noise_chance(chances)
+    last = stage == len(numbers) - 1
+    table["noise_chance"] = noise
+    grown = ~(chance < own.veto)
+    silent = ~(noise <= own.false_alarm) & np.isfinite(total) if n == 1 else np.zeros(len(rows), bool)
+    converged, region = np.asarray(table["converged"]), np.bool_(last) | _has_errors(table, spread, own.free.names)
+    passed = converged & grown & ~silent & region
+    notes = [
+        (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),
+        (~grown, "2F grows as little as this for a signal with a chance of {0:.2g}", chance),
+        (silent, "noise alone explains it with a chance of {0:.2g}", noise),
+        (converged & ~region, "without errors there is no region for the next stage", noise),
+    ]
+    messages = [str(message) for message in table["message"]]
+    for where, text, values in notes:
+        for i in np.flatnonzero(where):
+            messages[i] += "; " + text.format(values[i])
+    table["message"] = np.array(messages, dtype=str)
+    stages = {"candidate": rows, "stage": np.full(len(rows), stage), "n_segments": np.full(len(rows), n)}
+    said = {"expected_mean_twoF": expected, "expected_low": low, "expected_high": high, "signal_chance": chance}
+    table = _arranged(table, stages, said | {"noise_chance": noise, "passed": passed})
+    return _Rung(rows, n, table, chances, spread, results.rivals)
+
+
+def _has_errors(table: AnyTable, spread: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+    """Return whether all parameters that were fitted to a candidate have errors, (n,) bool."""
+    fitted = np.ones((len(table), len(names)), bool)
+    if "asini" in table.colnames:
+        orbital = np.array([name in ORBIT_FIELDS for name in names])
+        fitted = ~orbital | (plain_column(table, "asini") != 0)[:, None]
+    known = np.isfinite(spread)
+    return np.all(known | ~(fitted[:, :, None] & fitted[:, None]), axis=(1, 2))
+
+
+def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.ndarray]) -> QTable:
+    """Return the table of a stage with ordered columns: what identifies a row, fitted parameters, the verdict, the
+    rest."""
+    from astropy.table import QTable
+    from astropy.units import Quantity
+
+    source: Any = table
+    fitted = [name for name in source.colnames if is_parameter(name) or is_parameter(name.removesuffix("_error"))]
+    verdict = ["mean_twoF", *said, "converged", "message"]
+    last = [*AMPLITUDE_COLUMNS, "covariance"]
+    others = [name for name in source.colnames if name not in (*fitted, *verdict, *last, *first)]
+    arranged: Any = QTable(first, meta=table.meta)
+    for name in [*fitted, *verdict, *others, *last]:
+        if name in said:
+            arranged[name] = said[name]
+        elif name in source.colnames:
+            arranged[name] = source[name]
+        else:  # the initial phase is free in each of several segments
+            arranged[name] = Quantity(np.full(len(table), np.nan), unit(name))
+    return arranged
+
+
+def joined(tables: list[QTable], own: Ladder) -> QTable:
+    """Return the stages of all candidates in one table, candidate by candidate."""
+    table: Any = stacked(tables)
+    table = table[np.lexsort([np.asarray(table["stage"]), np.asarray(table["candidate"])])]
+    for name in ("n_segments", "segment_tspan"):
+        table.meta.pop(name, None)
+    table.meta |= {"stages": list(own.numbers), "veto": own.veto, "false_alarm": own.false_alarm}
+    return table
