@@ -137,6 +137,8 @@ LISTED = {
     "times, band, spacing",
     "data.observation.observation": "promised names: SFTs, or detectors with start and duration or with timestamps",
     "data.prepare.prepare": "promised names, eight of them; the others are independent of each other and rarely given",
+    "followup.fromfiles.follow_up_files": "the arguments of `follow_up`",
+    "followup.ladder.follow_up": "what `prepare` takes, and a checkpoint and progress as `search` has them",
     "followup.fromfiles.fstat_table_files": "what is computed at templates, and what `prepare` takes",
     "searching.plan.plan_search": "the arguments of `search`",
     "searching.search.search": "promised names; the rest are objects",

@@ -2,6 +2,7 @@
 
     python examples/one_hertz_search.py                                # the plan of the whole search
     python examples/one_hertz_search.py --run --output one_hertz.json  # a patch of the sky, really, on a GPU
+    python examples/one_hertz_search.py --run --segments 37 --days 7 --coherent-mismatch 0.05  # another set-up
 
 Wette et al. 2021, Phys. Rev. D 103, 083020, is the search for which the paper's implementation was written. Here: 26
 segments of 10 d of H1 and L1 with O2's duty factors, 1 Hz, interpolating, with mismatches and a range of f1dot that are
@@ -10,8 +11,10 @@ of a search need some of the segments' templates several times is left out. Seco
 (docs/performance.md): `SUM` for each template, segment and frequency, `NEAREST` for each template and segment, and
 `COHERENT` for each coherent 2F value and detector.
 
-``--run`` simulates Gaussian noise with a signal in a disc of the sky of about ``--templates`` templates, searches it,
-and says what it predicted and what it took. ``--width`` and ``--segments`` make it smaller.
+``--run`` simulates Gaussian noise with signals in a disc of the sky of about ``--templates`` templates, searches it,
+and says what it predicted, what it took, and what the signals lose. From their mean loss follows the depth that the
+whole search reaches, to be compared with other set-ups' (`jfstat.search_setups` takes losses by the mismatches
+instead). ``--width`` and ``--segments`` make it smaller.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ import numpy as np  # noqa: E402
 from astropy import units  # noqa: E402
 from astropy.coordinates import SkyCoord  # noqa: E402
 from omega_centauri import timestamps  # noqa: E402
+from scipy.stats import chi2  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import written_to  # noqa: E402
 from jfstat.data.memory import FLOAT32  # noqa: E402
 from jfstat.data.observation import Observation  # noqa: E402
+from jfstat.limits.analytic import strain_exceeding, unit_power  # noqa: E402
 from jfstat.maths.lattices import expected_points  # noqa: E402
 from jfstat.metrics.phasemetric import factor  # noqa: E402
 
@@ -43,8 +48,14 @@ START, DAY = 1167458304, 86400
 FMIN = 171.0
 SQRT_SX = {"H1": 8e-24, "L1": 7e-24}
 """Noise floors of O2 at 171 Hz, about, 1/sqrt(Hz)."""
-DEPTH = 100.0
-"""sqrt(S)/h0 of the injected signal, 1/sqrt(Hz)."""
+DEPTH = 20.0
+"""sqrt(S)/h0 of the injected signals, 1/sqrt(Hz): so loud that noise hardly changes what they lose."""
+SIGNALS = 20
+"""Number of injected signals."""
+APART = 1e-3
+"""Largest difference between a signal's frequency and that of its loudest template, Hz."""
+FALSE_ALARM, CONFIDENCE = 0.01, 0.95
+"""Of the whole search, and of the signals of which `depth` says how weak they may be."""
 SUM = 1.5e-13
 """s a template, segment and frequency, including the overhead of a search: 26 segments of 10 d, 1 Hz."""
 NEAREST = 1e-8
@@ -142,19 +153,43 @@ def disc_of(arguments: argparse.Namespace, density: float) -> tuple[Any, float]:
     return centre, float(np.sqrt(arguments.templates / density / np.pi))
 
 
+def losses(data: jfstat.FstatData, found: Any, points: list[jfstat.Doppler]) -> np.ndarray:
+    """Return what signals lose of rho^2 between their own templates and the loudest near their frequencies."""
+    loudest = found.meta["loudest_per_subband"]
+    low, high = np.array(loudest["start"]), np.array(loudest["stop"])
+    lost = []
+    for point in points:
+        f, own = float(point.fkdot[0]), float(jfstat.mean_twoF(data, point))
+        near = (high > f - APART) & (low < f + APART)
+        lost.append(1 - (np.max(np.array(loudest["twoF"])[near]) - 4) / (own - 4))
+    return np.array(lost)
+
+
+def depth(observation: Observation, n_values: float, lost: float) -> float:
+    """Return the depth sqrt(S)/h0 of which 95 % of signals exceed a threshold of so many values, as `search_setups`
+    does."""
+    n_segments = observation.n_segments or 1
+    single = -np.expm1(np.log1p(-FALSE_ALARM) / n_values)
+    threshold = float(chi2.isf(single, 4 * n_segments) / n_segments)
+    _, power = unit_power(observation, None, 0.0, 4000, 0)
+    h0 = strain_exceeding(threshold, n_segments, power * (1 - lost), CONFIDENCE)
+    return float(jfstat.sensitivity_depth(observation, h0))
+
+
 def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, Any]:
     """Search a disc of the sky, and compare what it takes with the prediction."""
     whole = expected(observation, arguments, arguments.mismatch)
     centre, radius = disc_of(arguments, whole / (4 * np.pi))
     rng = np.random.default_rng(172)
-    turn, away = rng.uniform(0, 2 * np.pi), radius * np.sqrt(rng.uniform())
-    place: Any = centre.directional_offset_by(turn * units.rad, away * units.rad)
-    f = FMIN + rng.uniform(0.1, 0.9) * arguments.width
     reftime = observation.reftime.common
-    signal = jfstat.Doppler(
-        float(place.ra.rad), float(place.dec.rad), [f, float(rng.uniform(*arguments.f1dot))], reftime
-    )
     amplitude = jfstat.Amplitude(h0=SQRT_SX["L1"] / DEPTH, cosi=0.4, psi=0.3, phi0=1.0)
+    signals = []
+    for i in range(SIGNALS):
+        turn, away = rng.uniform(0, 2 * np.pi), radius * np.sqrt(rng.uniform())
+        place: Any = centre.directional_offset_by(turn * units.rad, away * units.rad)
+        f = FMIN + arguments.width * (i + rng.uniform(0.3, 0.7)) / SIGNALS
+        spins = [f, float(rng.uniform(*arguments.f1dot))]
+        signals.append((jfstat.Doppler(float(place.ra.rad), float(place.dec.rad), spins, reftime), amplitude))
     times = {}
 
     def done(name: str, began: float) -> None:
@@ -162,7 +197,7 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
         print(f"{name}: {times[name]:.1f} s", flush=True)
 
     began = time.perf_counter()
-    data = simulated(arguments, [(signal, amplitude)], arguments.guard, True)
+    data = simulated(arguments, signals, arguments.guard, True)
     jax.block_until_ready(data.series)
     done("simulation and preparation", began)
     began = time.perf_counter()
@@ -177,9 +212,8 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
     meta = found.meta
     n_frequencies = data.layout.n_frequencies
     plan = cost(arguments, meta["n_templates"], meta["n_coherent"] / n_frequencies)
-    best = found[0]
-    print(f"loudest: mean 2F {float(best['mean_twoF']):.2f} at {float(best['freq'].value):.6f} Hz,")
-    print(f"the signal {float(jfstat.mean_twoF(data, signal)):.2f} at {f:.6f} Hz")
+    lost = losses(data, found, [point for point, _ in signals])
+    print(f"the {SIGNALS} signals lose {lost.mean():.3f} of rho^2 in the mean and {lost.max():.3f} at most")
     return {
         "device": jax.devices()[0].device_kind,
         "centre_rad": [float(centre.ra.rad), float(centre.dec.rad)],
@@ -192,8 +226,8 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
         "seconds_a_sum": times["search again, programs compiled"] / (meta["n_twoF"] * arguments.segments),
         "predicted": plan,
         "expected_templates_without_edges": arguments.templates,
-        "loudest": {"mean_twoF": float(best["mean_twoF"]), "freq": float(best["freq"].value)},
-        "signal": {"mean_twoF": float(jfstat.mean_twoF(data, signal)), "freq": f},
+        "losses": {"signals": SIGNALS, "mean": float(lost.mean()), "largest": float(lost.max())},
+        "depth": depth(observation, whole * n_frequencies, float(lost.mean())),
     }
 
 

@@ -54,6 +54,13 @@ def add_parser(subparsers: Any) -> None:
         metavar="P",
         help="probability with which noise near a candidate passes the last stage (default: 0.001)",
     )
+    work = parser.add_argument_group("work")
+    work.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the candidates that are done here, after each 256 of them, or 16384 on a GPU, and go on from there "
+        "if the file exists",
+    )
     out = parser.add_argument_group("output")
     add(out, "linefiles")
     add(
@@ -73,7 +80,8 @@ def plan(arguments: Arguments) -> Work:
         raise ValueError(f"--stages is missing: {arguments.candidates} does not say how many segments its search had.")
     rates = {"veto": arguments.veto, "false_alarm": arguments.falseAlarm}
     stages = jfstat.Stages(arguments.stages, **{name: x for name, x in rates.items() if x is not None})
-    follow = partial(jfstat.follow_up_files, data_files(arguments), found, stages, fit, **preparation(arguments))
+    how = dict(preparation(arguments), checkpoint=arguments.checkpoint)
+    follow = partial(jfstat.follow_up_files, data_files(arguments), found, stages, fit, **how)
     return partial(_run, follow, len(found), arguments.outputFstat)
 
 

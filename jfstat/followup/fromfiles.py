@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,16 @@ from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.prepare import prepare
 from jfstat.followup.band import CandidateBand, sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, impossible, usual_names
+from jfstat.followup.checkpoint import finished_in, identity
 from jfstat.followup.fstattable import fstat_table
-from jfstat.followup.ladder import follow_up
+from jfstat.followup.ladder import followed, ladder_of
 from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.refine import refine
+from jfstat.followup.rungs import joined
 from jfstat.followup.windowfile import check_lines, maps_of, maps_written
 from jfstat.io.lal.atoms import doppler_string, write_atoms
 from jfstat.public import host
+from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.sfts.reading import SFTFiles
 from jfstat.signal.values import varied_parameters, with_fields
 from jfstat.statistic.atoms import atoms
@@ -131,6 +135,7 @@ def follow_up_files(
     sqrt_sx: NoiseLike | None = None,
     ephemeris: EphemerisLike = "DE405",
     guard: float = 1.0,
+    checkpoint: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> QTable:
     """Follow up candidates that lie anywhere in the band of SFT files; see `follow_up`.
@@ -141,8 +146,8 @@ def follow_up_files(
     ----------
     files : SFTFiles
         From `find_sfts`.
-    found, stages, fit, sqrt_sx, ephemeris, guard, progress
-        As for `follow_up`. Stages are chosen once, for all candidates.
+    found, stages, fit, sqrt_sx, ephemeris, guard, checkpoint, progress
+        As for `follow_up`. Stages are chosen once, for all candidates, and one checkpoint holds all of them.
 
     Returns
     -------
@@ -152,9 +157,10 @@ def follow_up_files(
     Raises
     ------
     OSError
-        If a file cannot be read.
+        If a file cannot be read, or the checkpoint cannot be read or written.
     TypeError, ValueError
-        If an argument is of another kind or out of range, or no candidate can be followed up.
+        If an argument is of another kind or out of range, no candidate can be followed up, or the checkpoint is of
+        another follow-up or in use.
 
     Warns
     -----
@@ -169,26 +175,30 @@ def follow_up_files(
     sound = np.array([not problem for problem in problems])
     if not np.any(sound):
         raise ValueError(f"found holds no sound candidate: {next(iter(problems), 'it is empty')}.")
+    how = noise, ephemeris, width
     tables, error = [], ValueError("no candidate can be followed up.")
-    for members in sharing_data(columns["freq"], sound):
-        band = CandidateBand.of({name: x[members] for name, x in columns.items()})
-        how: Any = dict(sqrt_sx=noise, ephemeris=ephemeris, guard=guard, progress=progress)
-        try:
-            sfts = _read(files, band, width + band.margin, reftime, noise)
-            table: Any = follow_up(sfts, found[members], ladder, fit, **how)
-        except ValueError as problem:
-            error = problem
-            warnings.warn(
-                f"not followed up: {len(members)} candidate(s) from {band.low:.6f} Hz on: {problem}", stacklevel=3
-            )
-            continue
-        table["candidate"] = members[np.asarray(table["candidate"])]
-        tables.append(table)
-        ladder = replace(ladder, numbers=table.meta["stages"])
+    path = None if checkpoint is None else checkpoint_path(checkpoint)
+    kept = nullcontext() if path is None else finished_in(path, identity(files.times, found, ladder, fit, *how))
+    with kept as finished:
+        for members in sharing_data(columns["freq"], sound):
+            band = CandidateBand.of({name: x[members] for name, x in columns.items()})
+            try:
+                sfts = _read(files, band, width + band.margin, reftime, noise)
+                own = ladder_of(sfts, found[members], ladder, fit, *how)
+                table: Any = joined(followed(own, fit.neighbourhood, finished, progress), own)
+            except ValueError as problem:
+                error = problem
+                warnings.warn(
+                    f"not followed up: {len(members)} candidate(s) from {band.low:.6f} Hz on: {problem}", stacklevel=3
+                )
+                continue
+            table["candidate"] = members[np.asarray(table["candidate"])]
+            tables.append(table)
+            ladder = replace(ladder, numbers=table.meta["stages"])
     if not tables:
         raise error
-    joined: Any = stacked(tables)
-    return joined[np.lexsort([np.asarray(joined["stage"]), np.asarray(joined["candidate"])])]
+    together: Any = stacked(tables)
+    return together[np.lexsort([np.asarray(together["stage"]), np.asarray(together["candidate"])])]
 
 
 @host(**KINDS, points=kinds.table)

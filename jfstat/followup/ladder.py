@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,6 +18,7 @@ from jfstat.data.noise import Noise
 from jfstat.data.observation import reference_time
 from jfstat.followup.band import sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible
+from jfstat.followup.checkpoint import Finished, finished_in, identity, share_keys
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import Method
 from jfstat.followup.neighbourhood import Neighbourhood
@@ -24,10 +26,10 @@ from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.rungs import Ladder, climbed, joined, preparation
 from jfstat.followup.stages import checked_stages, follow_up_stages
 from jfstat.public import host, public
+from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.templates import Doppler
-from jfstat.signal.times import TimeLike
 from jfstat.signal.values import columns
 from jfstat.validation import guard_band
 
@@ -58,13 +60,15 @@ def follow_up(
     sqrt_sx: NoiseLike | None = None,
     ephemeris: EphemerisLike = "DE405",
     guard: FrequencyLike = 1.0,
+    checkpoint: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> QTable:
     """Follow candidates of a semi-coherent search up to full coherence, through ever fewer and longer segments.
 
     In each stage the data are cut into the stage's number of segments, and the candidates are refined (`refine`) within
     the errors that the previous stage left, so that the region shrinks while the resolution grows. Candidates whose 2F
-    does not grow as a signal's would are rejected on the way.
+    does not grow as a signal's would are rejected on the way. Millions of candidates can be given: they are followed
+    up in shares, so that memory grows with the table only.
 
     Parameters
     ----------
@@ -82,6 +86,9 @@ def follow_up(
         2F; the second stage also covers as much around the candidate itself.
     sqrt_sx, ephemeris, guard
         As for `prepare`.
+    checkpoint : path, optional
+        File that keeps the candidates that are done, after each 256 of them, or 16384 on an accelerator. If it exists,
+        the follow-up continues from there, and its table is the same. Ctrl-C loses what was done since.
     progress : bool
         Whether to show progress, as `search` does.
 
@@ -115,10 +122,13 @@ def follow_up(
 
     Raises
     ------
+    OSError
+        If the checkpoint cannot be read or written.
     TypeError
         If `sfts`, `found` or `fit` is of the wrong kind.
     ValueError
-        If an argument makes no sense, or a column of `found` is missing or has a wrong unit.
+        If an argument makes no sense, a column of `found` is missing or has a wrong unit, or the checkpoint is no
+        checkpoint of a follow-up, of another one, or in use.
 
     Notes
     -----
@@ -129,52 +139,14 @@ def follow_up(
     Phys. Rev. D 104, 084012) compare the two stages in the same way, with widths calibrated by injections.
     """
     check_sfts(sfts)
-    wanted, rates = checked_fit(fit), Stages.of(stages)
-    table, time = _as_table(found, wanted.reftime)
-    given = parameter_columns(table, "found", NEEDED)
-    searched = SearchedWith.of(found, sfts.detectors)
-    problems = impossible(given)
-    in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
-    sound = np.array([not problem for problem in problems], bool) & in_band
-    if not np.any(sound):
-        why = next(filter(None, problems), "not refined: outside the SFTs' band").removeprefix("not refined: ")
-        raise ValueError(f"found holds no candidate that can be followed up; the first: {why}.")
-    when = reference_time(time, sfts.start)
-    first = points_from({name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}, when)
-    names = fitted_names(first, given, searched, wanted.parameters)
-    chosen = rates.numbers
-    if chosen is None:
-        n_segments = Provenance.of(table).n_segments
-        if n_segments is None:
-            raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
-        point = jax.tree.map(lambda x: x[0], first)
-        chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
-    numbers = checked_stages(chosen, len(sfts))
-    noise = Noise.of(sqrt_sx)
-    noise.floors(sfts.detectors)  # raises here, not in the first stage
-    own = Ladder(
-        sfts=sfts,
-        found=table,
-        given=given,
-        sound=sound,
-        numbers=numbers,
-        reftime=when,
-        free=FreeParameters.within(names, wanted.bounds),
-        method=Method.checked(None, wanted.max_steps, len(names)),
-        searched=searched,
-        lines=lines_from_meta(table.meta) if wanted.lines is None else wanted.lines,
-        preparation={
-            "noise": noise,
-            "ephemeris": ephemeris,
-            "guard": guard_band(guard),
-        },
-        shortest=(sfts.end - sfts.start) / numbers[0],
-        veto=rates.veto,
-        false_alarm=rates.false_alarm,
-    )
-    with progress_bar(len(table) * len(numbers), progress, "follow-up", "stages of candidates") as advance:
-        tables = _followed(own, wanted.neighbourhood, advance)
-    return joined(tables, own)
+    wanted, rates, noise, width = checked_fit(fit), Stages.of(stages), Noise.of(sqrt_sx), guard_band(guard)
+    table = _as_table(found)
+    own = ladder_of(sfts, table, rates, wanted, noise, ephemeris, width)
+    if checkpoint is None:
+        return joined(followed(own, wanted.neighbourhood, None, progress), own)
+    path = checkpoint_path(checkpoint)
+    with finished_in(path, identity(sfts, table, rates, wanted, noise, ephemeris, width)) as finished:
+        return joined(followed(own, wanted.neighbourhood, finished, progress), own)
 
 
 @public(table=kinds.table)
@@ -207,35 +179,94 @@ def last_stage(table: QTable) -> QTable:
     return rows
 
 
-def _followed(own: Ladder, around: Neighbourhood, advance: Callable[[int], object]) -> list[QTable]:
-    """Return a table for each share of the candidates."""
+def ladder_of(
+    sfts: SFTs, found: AnyTable, rates: Stages, fit: Fit, noise: Noise, ephemeris: EphemerisLike, guard: float
+) -> Ladder:
+    """Return the data and options of a follow-up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        See `follow_up`.
+    """
+    given = parameter_columns(found, "found", NEEDED)
+    searched = SearchedWith.of(found, sfts.detectors)
+    problems = impossible(given)
+    in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
+    sound = np.array([not problem for problem in problems], bool) & in_band
+    if not np.any(sound):
+        why = next(filter(None, problems), "not refined: outside the SFTs' band").removeprefix("not refined: ")
+        raise ValueError(f"found holds no candidate that can be followed up; the first: {why}.")
+    when = reference_time(reftime_of(found, fit.reftime), sfts.start)
+    first = points_from({name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}, when)
+    names = fitted_names(first, given, searched, fit.parameters)
+    chosen = rates.numbers
+    if chosen is None:
+        n_segments = Provenance.of(found).n_segments
+        if n_segments is None:
+            raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
+        point = jax.tree.map(lambda x: x[0], first)
+        chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
+    numbers = checked_stages(chosen, len(sfts))
+    noise.floors(sfts.detectors)  # raises here, not in the first stage
+    return Ladder(
+        sfts=sfts,
+        found=found,
+        given=given,
+        sound=sound,
+        numbers=numbers,
+        reftime=when,
+        free=FreeParameters.within(names, fit.bounds),
+        method=Method.checked(None, fit.max_steps, len(names)),
+        searched=searched,
+        lines=lines_from_meta(found.meta) if fit.lines is None else fit.lines,
+        preparation={"noise": noise, "ephemeris": ephemeris, "guard": guard},
+        shortest=(sfts.end - sfts.start) / numbers[0],
+        veto=rates.veto,
+        false_alarm=rates.false_alarm,
+    )
+
+
+def followed(own: Ladder, around: Neighbourhood, finished: Finished | None, progress: bool) -> list[QTable]:
+    """Return a table for each share of the candidates, from the checkpoint for those that are finished."""
     groups = sharing_data(own.given["freq"], own.sound)
     width = max(float(np.ptp(own.given["freq"][group])) for group in groups)
     # the other candidates fit no data: any data give them a row
     groups[0] = np.sort(np.concatenate([groups[0], np.flatnonzero(~own.sound)]))
-    tables = []
-    for group in groups:
-        prepared = preparation(own, group, width)
-        for share in _shares(group):
+    shares = [(group, share) for group in groups for share in _divided(group)]
+    keys = [""] * len(shares) if finished is None else share_keys(own, [share for _, share in shares])
+    done = [finished is not None and key in finished for key in keys]
+    items = [len(share) * len(own.numbers) for _, share in shares]
+    n_done = sum(n for n, known in zip(items, done, strict=True) if known)
+    tables, last, prepared = [], None, None
+    with progress_bar(sum(items), progress, "follow-up", "stages of candidates", n_done) as advance:
+        for (group, share), key, known in zip(shares, keys, done, strict=True):
+            if finished is not None and known:
+                tables.append(finished.table(key, own.found))
+                continue
+            if prepared is None or group is not last:
+                last, prepared = group, preparation(own, group, width)
             tables.append(climbed(own, share, prepared, around, advance))
+            if finished is not None:
+                finished.add(key, tables[-1])
     return tables
 
 
-def _shares(group: np.ndarray) -> list[np.ndarray]:
-    """Return candidates that share data, divided into shares that are followed up one after the other."""
+def _divided(group: np.ndarray) -> list[np.ndarray]:
+    """Return the shares of candidates that share data: rows that are followed up together."""
     size = SHARE if default_device().platform == "cpu" else DEVICE_SHARE
     return [np.sort(group[first : first + size]) for first in range(0, len(group), size)]
 
 
-def _as_table(found: AnyTable | Doppler, reftime: TimeLike | None) -> tuple[AnyTable, TimeLike | None]:
-    """Return candidates as a table, and the time at which their frequencies hold; None for the start of the data."""
+def _as_table(found: AnyTable | Doppler) -> AnyTable:
+    """Return candidates as a table."""
     if isinstance(found, Doppler):
         if found.model is not None:
             raise ValueError("found has a phase model, which follow_up does not know: use jfstat.refine in each stage.")
         values = {name: np.array(x, np.float64).reshape(-1) for name, x in columns(found).items()}
-        return in_units(values, {}), reftime if found.reftime is None else found.reftime.common
+        return in_units(values, {} if found.reftime is None else {"reftime": found.reftime.common})
     if not hasattr(found, "colnames"):
         raise TypeError(
             f"found must be a table of candidates, as from jfstat.search, or a Doppler, not {type(found).__name__}."
         )
-    return found, reftime_of(found, reftime)
+    return found

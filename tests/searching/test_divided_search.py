@@ -422,14 +422,14 @@ def test_two_searches_on_one_checkpoint_are_told(data, bank, tmp_path):
     link.symlink_to(path)
     with held(path):
         for name in (path, link):
-            with pytest.raises(ValueError, match=rf"in use by another search .process {os.getpid()} on .*: wait for"):
+            with pytest.raises(ValueError, match=rf"in use by another run .process {os.getpid()} on .*: wait for"):
                 search(data, bank, checkpoint=name, **options)
     assert os.listdir(tmp_path) == ["link"]
     holding = "import sys, time; from pathlib import Path; from jfstat.searching.session.lock import held\n"
     holding += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
     with subprocess.Popen([sys.executable, "-c", holding, str(path)], stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(ValueError, match=f"in use by another search .process {other.pid} on"):
+        with pytest.raises(ValueError, match=f"in use by another run .process {other.pid} on"):
             search(data, bank, checkpoint=path, **options)
         other.kill()
     first = search(data, bank, checkpoint=path, **options)  # killed, it holds it no longer

@@ -19,7 +19,16 @@ PIECES = 8
 """Number of pieces of the data whose sums distinguish one data set from another."""
 SAME_DATA = 1e-5
 """Relative difference up to which sums over data count as equal: processors round differently."""
-WORDS = {"times": "the times of the SFTs", "sites": "the sites of the detectors", "vetoed": "the vetoed lines"}
+WORDS = {
+    "times": "the times of the SFTs",
+    "sites": "the sites of the detectors",
+    "vetoed": "the vetoed lines",
+    "samples": "the SFTs' samples",
+    "positions": "the tables of the ephemeris",
+    "candidates": "the candidates",
+    "search": "what the candidates' table says of their search",
+    "known_lines": "the known lines",
+}
 """Words for properties that differ, where numbers would say nothing."""
 SUMS = {"bank": "the bank's templates", "orbits": "the tables of the ephemeris"}
 """Words for properties that differ by their `column_sums`."""

@@ -59,7 +59,7 @@ def _locked(name: Path, path: Path) -> int:
             owner = os.read(descriptor, 200).decode(errors="replace") or "another process"
             os.close(descriptor)
             raise ValueError(
-                f"checkpoint {str(path)!r} is in use by another search ({owner}): wait for it, or name another file."
+                f"checkpoint {str(path)!r} is in use by another run ({owner}): wait for it, or name another file."
             ) from None
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(name)):

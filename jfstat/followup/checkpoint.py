@@ -1,0 +1,260 @@
+"""Keep finished shares of candidates in a file, from which a follow-up that was stopped continues.
+
+The file begins with what identifies the follow-up, and each finished share adds a record, so that nothing is written
+twice. A record is its length, a checksum and its content. What a process wrote when it was killed lacks a part; the
+next one cuts it off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jfstat.candidates.bounds import checked_bounds
+from jfstat.candidates.provenance import Provenance, reftime_of
+from jfstat.candidates.tables import parameter_columns
+from jfstat.data.memory import default_device
+from jfstat.files import opened
+from jfstat.followup.candidates import NEEDED, SearchedWith
+from jfstat.geometry.barycenter import MAX_DELAY
+from jfstat.geometry.ephemeris import read_ephemeris
+from jfstat.searching.session.checkpoint import written_path
+from jfstat.searching.session.identity import Identity, differences
+from jfstat.searching.session.lock import held
+from jfstat.signal.times import gps_time
+from jfstat.version import __version__
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+    from jfstat.candidates.tables import AnyTable
+    from jfstat.data.noise import Noise
+    from jfstat.followup.options import Fit, Stages
+    from jfstat.followup.rungs import Ladder
+    from jfstat.geometry.ephemeris import EphemerisLike
+    from jfstat.sfts.container import SFTs
+
+BEGINNING = b"jfstat follow-up 1\n"
+"""First bytes of the file, with the version of its format."""
+LENGTH = struct.Struct("<Q")
+PLAIN = "biufUS"
+"""Kinds of arrays that a record holds; other columns are those of the candidates' own table."""
+
+
+class Finished:
+    """Finished shares of candidates in a file, which is made when the first share is added; see `finished_in`."""
+
+    def __init__(self, path: Path, own: Identity, places: dict[str, int], end: int) -> None:
+        self._path, self._own, self._places, self._end = path, own, places, end
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._places
+
+    def table(self, key: str, found: AnyTable) -> QTable:
+        """Return the table of a finished share of `found`, whose columns it takes where the file has none."""
+        with opened(self._path) as file:
+            file.seek(self._places[key])
+            content = _record(file)
+        if content is None:
+            raise ValueError(f"checkpoint {str(self._path)!r} was changed while it was in use: start again.")
+        return _table_of(content, found)
+
+    def add(self, key: str, table: QTable) -> None:
+        """Add the table of a share.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written, as on a full disk; it keeps the shares that it had.
+        """
+        beginning = b"" if self._end else BEGINNING + _packed(json.dumps(self._own).encode())
+        record = _packed(_content_of(table, key))
+        try:
+            with open(self._path, "r+b" if self._path.exists() else "xb") as file:
+                file.seek(self._end)
+                file.truncate()
+                file.write(beginning + record)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise type(error)(
+                f"checkpoint {str(self._path)!r} cannot be written ({error.strerror or error}): the shares that it "
+                "holds are kept; make room or name another file."
+            ) from error
+        self._places[key] = self._end + len(beginning)
+        self._end = self._places[key] + len(record)
+
+
+@contextmanager
+def finished_in(path: Path, own: Identity) -> Iterator[Finished]:
+    """Read the checkpoint of a follow-up, if there is one, and keep others from using it within the ``with`` block.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, or nothing can be written there.
+    ValueError
+        If it is no checkpoint of a follow-up, or of another one, or in use.
+    """
+    with held(written_path(path)):
+        theirs, places, end = _known(path)
+        if theirs is not None and (differing := differences(theirs, own)):
+            raise ValueError(
+                f"checkpoint {str(path)!r} is of another follow-up: what differs is {differing}; name another file."
+            )
+        yield Finished(path, own, places, end)
+
+
+def _known(path: Path) -> tuple[Identity | None, dict[str, int], int]:
+    """Return the identity in a file, None if there is none yet, where each share's record begins, and where the last
+    one ends."""
+    try:
+        with opened(path) as file:
+            return _scanned(file, path)
+    except FileNotFoundError:
+        return None, {}, 0
+    except OSError as error:
+        raise type(error)(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
+
+
+def _scanned(file: FileIO, path: Path) -> tuple[Identity | None, dict[str, int], int]:
+    """Return what `_known` does for an open file."""
+    start = file.read(len(BEGINNING))
+    if not BEGINNING.startswith(start):
+        raise ValueError(f"checkpoint {str(path)!r} is no checkpoint of a follow-up: name another file.")
+    content = _record(file)
+    if content is None:  # stopped before the first share
+        return None, {}, 0
+    theirs, places, end = json.loads(content), {}, file.tell()
+    while (content := _record(file)) is not None:
+        places[_arrays(content)[0]["key"]], end = end, file.tell()
+    return theirs, places, end
+
+
+def _packed(content: bytes) -> bytes:
+    """Return a record."""
+    return LENGTH.pack(len(content)) + hashlib.sha256(content).digest() + content
+
+
+def _record(file: FileIO) -> bytes | None:
+    """Return the content of the record at the file's position; None if it is not whole."""
+    length = file.read(LENGTH.size)
+    checksum = file.read(hashlib.sha256().digest_size)
+    if len(length) < LENGTH.size:
+        return None
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    (size,) = LENGTH.unpack(length)
+    content = file.read(size) if size <= left else b""
+    return content if content and hashlib.sha256(content).digest() == checksum else None
+
+
+def _content_of(table: Any, key: str) -> bytes:
+    """Return a table as the content of a record. Columns that are not plain, which only the candidates' own table can
+    have, are named but not kept."""
+    columns, arrays = [], {}
+    for i, name in enumerate(table.colnames):
+        values = getattr(table[name], "value", table[name])
+        plain = type(values) in (np.ndarray, type(table["candidate"])) and np.asarray(values).dtype.kind in PLAIN
+        unit = getattr(table[name], "unit", None)
+        columns.append([name, None if unit is None else unit.to_string(), plain])
+        if plain:
+            arrays[f"column{i}"] = np.asarray(values)
+    header = {"key": key, "columns": columns, "meta": dict(table.meta)}
+    file = io.BytesIO()
+    np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    return file.getvalue()
+
+
+def _arrays(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and the arrays of a share's record; arrays are read only as they are used."""
+    arrays: Any = np.load(io.BytesIO(content), allow_pickle=False)
+    return json.loads(arrays["header"].tobytes()), arrays
+
+
+def _table_of(content: bytes, found: AnyTable) -> QTable:
+    """Return the table of a share of the candidates `found`."""
+    from astropy.table import QTable
+    from astropy.units import Quantity
+
+    header, arrays = _arrays(content)
+    table: Any = QTable(meta=header["meta"])
+    given: Any = None
+    for i, (name, unit, plain) in enumerate(header["columns"]):
+        if plain:
+            values = arrays[f"column{i}"]
+            table[name] = values if unit is None else Quantity(values, unit)
+        else:
+            given = found[np.asarray(table["candidate"])] if given is None else given
+            table[name] = given[name]
+    return table
+
+
+def identity(
+    sfts: SFTs, found: AnyTable, stages: Stages, fit: Fit, noise: Noise, ephemeris: EphemerisLike, guard: float
+) -> Identity:
+    """Return the properties that distinguish a follow-up from others, for `differences`.
+
+    `sfts` may be without bins: shares are told apart by their samples, too (`share_keys`).
+    """
+    known = read_ephemeris(ephemeris, sfts.start - MAX_DELAY, sfts.end + MAX_DELAY)
+    searched = SearchedWith.of(found, sfts.detectors)
+    reftime, lines = reftime_of(found, fit.reftime), fit.lines
+    return {
+        "jfstat": __version__,
+        "jax": jax.__version__,
+        "platform": default_device().platform,
+        "detectors": list(sfts.detectors),
+        "sites": digest(np.array(repr(s.site)) for s in sfts),
+        "times": digest(x for s in sfts for x in (s.gps, s.gps_ns)),
+        "tsft": float(sfts.tsft),
+        "bins": [int(sfts.first_bin), int(sfts.n_bins)],
+        "samples": digest(s.data for s in sfts),
+        "ephemeris": known.name,
+        "positions": digest(x for body in (known.earth, known.sun) for x in body if isinstance(x, np.ndarray)),
+        "candidates": digest(parameter_columns(found, "found", NEEDED).values()),
+        "search": repr((searched, Provenance.of(found).n_segments)),
+        "reftime": None if reftime is None else str(gps_time(reftime, "reftime")),
+        "stages": None if stages.numbers is None else [int(n) for n in stages.numbers],
+        "veto": stages.veto,
+        "false_alarm": stages.false_alarm,
+        "parameters": None if fit.parameters is None else list(fit.parameters),
+        "bounds": repr(checked_bounds(fit.bounds)),
+        "mismatch": float(fit.mismatch),
+        "max_steps": fit.max_steps,
+        "fit_bins": fit.bins,
+        "known_lines": None if lines is None else digest(np.asarray(lines[name]) for name in lines.colnames),
+        "sqrt_sx": list(noise.floors(sfts.detectors)),
+        "median_bins": noise.median_bins,
+        "off_source": noise.off_source,
+        "guard": float(guard),
+    }
+
+
+def share_keys(own: Ladder, shares: Sequence[np.ndarray]) -> list[str]:
+    """Return a text for each share of candidates that tells it from others, by its rows, their templates, the SFTs, the
+    stages and the parameters."""
+    common = digest([*(x for s in own.sfts for x in (s.gps, s.data)), np.array(own.numbers), np.array(own.free.names)])
+    return [
+        digest([np.array(common), share, *(own.given[name][share] for name in sorted(own.given))]) for share in shares
+    ]
+
+
+def digest(arrays: Iterable[np.ndarray]) -> str:
+    """Return a short text that differs if any of some arrays does."""
+    together = hashlib.sha256()
+    for x in arrays:
+        own = np.ascontiguousarray(x)
+        together.update(f"{own.dtype} {own.shape} ".encode())
+        together.update(own.tobytes())
+    return together.hexdigest()[:16]
