@@ -85,9 +85,14 @@ def expected(observation: Observation, arguments: argparse.Namespace, mismatch: 
     return expected_points(float(np.log(volume)), 3, float(np.sqrt(mismatch)))
 
 
+def spacing(arguments: argparse.Namespace) -> float:
+    """Return the spacing of frequencies, Hz."""
+    return arguments.spacing / (2 * arguments.days * DAY)
+
+
 def cost(arguments: argparse.Namespace, fine: float, coherent: float) -> dict[str, float]:
     """Values, memory and seconds of a search with so many templates, and with so many of the segments' in all."""
-    n_frequencies = 2 * arguments.days * DAY * arguments.width
+    n_frequencies = arguments.width / spacing(arguments)
     sums = fine * arguments.segments * n_frequencies
     seconds = {
         "seconds_sums": SUM * sums,
@@ -142,8 +147,8 @@ def simulated(arguments: argparse.Namespace, signals: list[Any], guard: float, n
         seed=3,
     )
     reftime = START + days * DAY / 2
-    options: dict[str, Any] = dict(sqrt_sx=SQRT_SX, guard=guard, segments=edges(arguments), fdots=[arguments.f1dot])
-    return jfstat.prepare(sfts, f, f + width, reftime, filters=noise, **options)
+    how: dict[str, Any] = dict(segments=edges(arguments), fdots=[arguments.f1dot], dfreq=spacing(arguments))
+    return jfstat.prepare(sfts, f, f + width, reftime, sqrt_sx=SQRT_SX, guard=guard, filters=noise, **how)
 
 
 def disc_of(arguments: argparse.Namespace, density: float) -> tuple[Any, float]:
@@ -237,6 +242,7 @@ def main() -> None:
     parser.add_argument("--days", type=float, default=10.0, help="length of a segment, d")
     parser.add_argument("--width", type=float, default=1.0, help="of the band from 171 Hz on, Hz")
     parser.add_argument("--f1dot", type=float, default=-1e-11, help="lowest, as in --f1dot=-1e-11; up to 0, Hz/s")
+    parser.add_argument("--spacing", type=float, default=1.0, help="of frequencies, 1/(2T), T the length of a segment")
     parser.add_argument("--mismatch", type=float, default=0.3)
     parser.add_argument("--coherent-mismatch", type=float, default=0.2)
     parser.add_argument("--templates", type=float, default=1e5, help="with --run: of the patch, about")

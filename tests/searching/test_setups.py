@@ -58,7 +58,9 @@ def test_costs_and_depths_are_those_of_the_formulas(cuts, setups):
         assert row["seconds"].value == pytest.approx(cost)
         beyond = chi2.sf(row["threshold"] * row["n_segments"], 4 * row["n_segments"])
         assert 1 - (1 - beyond) ** row["n_twoF"] == pytest.approx(0.01, rel=1e-3)
-        lost = 0.5 * (row["mismatch"] + row["coherent_mismatch"]) + 0.065 * (1 + (row["coherent_mismatch"] > 0))
+        lost = 0.33 * row["mismatch"] + 0.065
+        if row["coherent_mismatch"]:
+            lost = 0.27 * (row["mismatch"] + row["coherent_mismatch"]) + 0.08
         h0 = jfstat.sensitivity(observation, row["threshold"], mismatch=lost)
         assert row["h0"] == pytest.approx(h0, rel=0.02)
         assert row["depth"].value == pytest.approx(float(jfstat.sensitivity_depth(observation, row["h0"])))
@@ -75,7 +77,6 @@ def test_bad_arguments_are_refused(cuts):
         (ValueError, "lowest frequency first", (cuts, [0.1], BANK | dict(freq=(61.0, 60.0)), 1e-9)),
         (ValueError, "between 0 and 1", (cuts, [1.5], BANK, 1e-9)),
         (ValueError, "pairs", (cuts, [(0.1, 0.2, 0.3)], BANK, (1e-9, 1e-10))),
-        (ValueError, "too large: a mean loss of 1.10", (cuts, [(0.95, 0.99)], BANK, (1e-9, 1e-10))),
         (TypeError, "observations must be a list", (None, [0.1], BANK, 1e-9)),
         (ValueError, "bank cannot hold 'mismatch'", (cuts, [0.1], BANK | dict(mismatch=0.1), 1e-9)),
         (ValueError, "a time or a pair", (cuts, [0.1], BANK, (1e-9, 1e-10, 1.0))),
