@@ -76,7 +76,8 @@ def plan(arguments: Arguments) -> Work:
     """Return the follow-up that the options ask for."""
     found = given_candidates(arguments, "followed up")
     fit = fit_of(arguments, found)
-    if arguments.stages is None and found.meta.get("n_segments") is None:
+    known = found.meta.get("n_segments") is not None or found.meta.get("statistic") == "TrackPower"
+    if arguments.stages is None and not known:
         raise ValueError(f"--stages is missing: {arguments.candidates} does not say how many segments its search had.")
     rates = {"veto": arguments.veto, "false_alarm": arguments.falseAlarm}
     stages = jfstat.Stages(arguments.stages, **{name: x for name, x in rates.items() if x is not None})

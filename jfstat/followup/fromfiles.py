@@ -185,7 +185,7 @@ def follow_up_files(
             try:
                 sfts = _read(files, band, width + band.margin, reftime, noise)
                 own = ladder_of(sfts, found[members], ladder, fit, *how)
-                table: Any = joined(followed(own, fit.neighbourhood, finished, progress), own)
+                table: Any = joined(followed(own, finished, progress), own)
             except ValueError as problem:
                 error = problem
                 warnings.warn(

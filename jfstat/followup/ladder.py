@@ -15,19 +15,20 @@ from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, points_from
 from jfstat.data.memory import default_device
 from jfstat.data.noise import Noise
-from jfstat.data.observation import reference_time
+from jfstat.data.normalised import NormalisedSFTs
+from jfstat.data.observation import reference_time, unweighted
 from jfstat.followup.band import sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible
 from jfstat.followup.checkpoint import Finished, finished_in, identity, share_keys
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import Method
-from jfstat.followup.neighbourhood import Neighbourhood
 from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.rungs import Ladder, climbed, joined, preparation
-from jfstat.followup.stages import checked_stages, follow_up_stages
+from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stages
 from jfstat.public import host, public
 from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
+from jfstat.searching.statistics import statistic_of
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns
@@ -81,7 +82,9 @@ def follow_up(
         Decreasing numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data, by default
         from `follow_up_stages`; or a `Stages` object, with the rates at which candidates are rejected.
     fit : Fit, optional
-        Parameters to fit, and the region that the first stage covers around each candidate. Later stages cover 4.3
+        Parameters to fit, and the region that the first stage covers around each candidate: up to ``fit.mismatch`` by
+        the metric of this stage or, after a search with `TrackPower`, of tracks, if this takes at most 4096 trial
+        points and 32 bins. Later stages cover 4.3
         standard deviations around the peaks of the stage before, and up to its metric's unit ball where noise dominates
         2F; the second stage also covers as much around the candidate itself.
     sqrt_sx, ephemeris, guard
@@ -143,10 +146,10 @@ def follow_up(
     table = _as_table(found)
     own = ladder_of(sfts, table, rates, wanted, noise, ephemeris, width)
     if checkpoint is None:
-        return joined(followed(own, wanted.neighbourhood, None, progress), own)
+        return joined(followed(own, None, progress), own)
     path = checkpoint_path(checkpoint)
     with finished_in(path, identity(sfts, table, rates, wanted, noise, ephemeris, width)) as finished:
-        return joined(followed(own, wanted.neighbourhood, finished, progress), own)
+        return joined(followed(own, finished, progress), own)
 
 
 @public(table=kinds.table)
@@ -200,20 +203,25 @@ def ladder_of(
     when = reference_time(reftime_of(found, fit.reftime), sfts.start)
     first = points_from({name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}, when)
     names = fitted_names(first, given, searched, fit.parameters)
+    point = jax.tree.map(lambda x: x[0], first)
+    along_tracks = statistic_of(found.meta).takes is NormalisedSFTs
     chosen = rates.numbers
     if chosen is None:
         n_segments = Provenance.of(found).n_segments
-        if n_segments is None:
+        if n_segments is None and not along_tracks:
             raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
-        point = jax.tree.map(lambda x: x[0], first)
-        chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
+        chosen = _default_stages(sfts, point, n_segments, names, ephemeris)
     numbers = checked_stages(chosen, len(sfts))
+    steps = Steps.of(sfts, point, names, ephemeris) if along_tracks else None
+    covered = steps is not None and steps.small(steps.of_tracks, numbers[0])
     noise.floors(sfts.detectors)  # raises here, not in the first stage
     return Ladder(
         sfts=sfts,
         found=found,
         given=given,
         sound=sound,
+        around=fit.neighbourhood,
+        tracks=unweighted(sfts, when, ephemeris) if covered else None,
         numbers=numbers,
         reftime=when,
         free=FreeParameters.within(names, fit.bounds),
@@ -227,7 +235,19 @@ def ladder_of(
     )
 
 
-def followed(own: Ladder, around: Neighbourhood, finished: Finished | None, progress: bool) -> list[QTable]:
+def _default_stages(
+    sfts: SFTs, point: Doppler, n_segments: int | None, names: tuple[str, ...], ephemeris: EphemerisLike
+) -> tuple[int, ...]:
+    """Return `follow_up_stages`, with an error about `stages` if power along tracks leaves too much open."""
+    if n_segments is None and Steps.of(sfts, point, names, ephemeris).first_after_tracks(TRIALS) is None:
+        raise ValueError(
+            f"stages is missing: power along tracks leaves too much open in {', '.join(names)} to choose the first; "
+            "give them, from segments of a few SFTs on, or fit fewer parameters."
+        )
+    return follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
+
+
+def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTable]:
     """Return a table for each share of the candidates, from the checkpoint for those that are finished."""
     groups = sharing_data(own.given["freq"], own.sound)
     width = max(float(np.ptp(own.given["freq"][group])) for group in groups)
@@ -246,7 +266,7 @@ def followed(own: Ladder, around: Neighbourhood, finished: Finished | None, prog
                 continue
             if prepared is None or group is not last:
                 last, prepared = group, preparation(own, group, width)
-            tables.append(climbed(own, share, prepared, around, advance))
+            tables.append(climbed(own, share, prepared, advance))
             if finished is not None:
                 finished.add(key, tables[-1])
     return tables

@@ -272,7 +272,7 @@ def refined(
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     wait([compiling])
-    results.compare_with(_start_mismatch(data, starts, results))
+    results.compare_with(_start_mismatch(data, starts, results), around.spread is not None)
     return results
 
 

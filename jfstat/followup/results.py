@@ -133,10 +133,11 @@ class Results:
             converged=np.zeros(n, bool),
         )
 
-    def compare_with(self, start_mismatch: np.ndarray) -> None:
-        """Record how much of a signal at each peak its candidate lost, and which candidates hardly show it."""
+    def compare_with(self, start_mismatch: np.ndarray, wide: bool) -> None:
+        """Record how much of a signal at each peak its candidate lost, and which candidates hardly show it, unless the
+        region of the peaks was so `wide` that this is no surprise."""
         self.start_mismatch[:] = start_mismatch
-        for row in np.flatnonzero(self.converged & (start_mismatch > FOREIGN)):
+        for row in np.flatnonzero(self.converged & (start_mismatch > FOREIGN) & (not wide)):
             shown = 1 - start_mismatch[row]
             self.messages[row] += f"; it may be another signal, of which the candidate shows {shown:.2g}"
 

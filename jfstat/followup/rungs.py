@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jfstat.candidates.provenance import Provenance
-from jfstat.candidates.tables import AnyTable, plain_column, stacked
+from jfstat.candidates.tables import AnyTable, by_orbits, plain_column, points_from, stacked
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import default_device
+from jfstat.data.observation import Observation
 from jfstat.followup.band import CandidateBand
+from jfstat.followup.batches import batches
 from jfstat.followup.candidates import SearchedWith, read_rows
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
@@ -19,7 +23,7 @@ from jfstat.followup.method import Method
 from jfstat.followup.neighbourhood import Neighbourhood
 from jfstat.followup.refine import refined
 from jfstat.followup.results import CELLS, Results, results_table
-from jfstat.followup.stages import stage_edges
+from jfstat.followup.stages import stage_edges, tracks_regions
 from jfstat.sfts.container import SFTs
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, is_parameter, unit
 from jfstat.signal.times import GPSTime
@@ -27,6 +31,8 @@ from jfstat.signal.times import GPSTime
 if TYPE_CHECKING:
     from astropy.table import QTable
 
+TOGETHER, DEVICE_TOGETHER = 32, 256
+"""Numbers of candidates whose regions are computed in one call, on a CPU and on an accelerator."""
 UNKNOWN = 1e12
 """Number of templates from which candidates are taken to be chosen if their table does not say."""
 
@@ -42,6 +48,10 @@ class Ladder(NamedTuple):
         Parameters of the candidates.
     sound : (n,) bool
         Whether each candidate is a possible template in the band of the SFTs.
+    around : Neighbourhood
+        Region that the first stage covers around each candidate.
+    tracks : Observation or None
+        Times and weights of the SFTs if the candidates are of a search for power along tracks.
     numbers : tuple of int
         Numbers of segments of the stages.
     reftime : GPSTime
@@ -62,6 +72,8 @@ class Ladder(NamedTuple):
     found: AnyTable
     given: dict[str, np.ndarray]
     sound: np.ndarray
+    around: Neighbourhood
+    tracks: Observation | None
     numbers: tuple[int, ...]
     reftime: GPSTime
     free: FreeParameters
@@ -120,11 +132,7 @@ class _Rung(NamedTuple):
 
 
 def climbed(
-    own: Ladder,
-    share: np.ndarray,
-    prepared: Callable[[int], FstatData],
-    around: Neighbourhood,
-    advance: Callable[[int], object],
+    own: Ladder, share: np.ndarray, prepared: Callable[[int], FstatData], advance: Callable[[int], object]
 ) -> QTable:
     """Return the table of all stages for the candidates `share`, rows of ``own.found``.
 
@@ -134,16 +142,12 @@ def climbed(
     share : (n,) int64 ndarray
     prepared : callable
         Data for these candidates in the stage with a given index.
-    around : Neighbourhood
-        Region that the first stage covers.
     advance : callable
         Function that is called with how many more candidates and stages are done.
     """
     rungs: list[_Rung] = []
     starts: Any = own.found[share]
-    rows = share
-    if around.spread is not None:
-        around = around._replace(spread=around.spread[share])
+    rows, around = share, _first_region(own, share)
     for stage in range(len(own.numbers)):
         rung = _judged(own, _refined(own, rows, starts, around, prepared(stage), advance), rungs)
         rungs.append(rung)
@@ -154,10 +158,33 @@ def climbed(
             break
         peaks = rung.rivals[going_on]
         if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
-            candidates = np.stack([own.given[name][rows] for name in own.free.names], axis=1)
-            peaks = np.concatenate([peaks, candidates[:, None]], axis=1)
+            peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
         around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     return stacked([rung.table for rung in rungs])
+
+
+def _places(own: Ladder, rows: np.ndarray) -> np.ndarray:
+    """Return the fitted parameters of candidates, (n, 1, p)."""
+    return np.stack([own.given[name][rows] for name in own.free.names], axis=1)[:, None]
+
+
+def _first_region(own: Ladder, rows: np.ndarray) -> Neighbourhood:
+    """Return the region that the first stage covers around candidates: for those of a search for power along tracks the
+    ellipsoid of the tracks' metric."""
+    if own.tracks is None:
+        return own.around
+    names, size = own.free.names, TOGETHER if default_device().platform == "cpu" else DEVICE_TOGETHER
+    spread = np.full((len(rows), len(names), len(names)), np.nan)
+    sound = np.flatnonzero(own.sound[rows])
+    points = points_from({name: x[rows[sound]] for name, x in own.given.items()}, own.reftime)
+    for some, stack in by_orbits(points):
+        theirs = names if stack.orbit is not None else own.free.without(ORBIT_FIELDS).names
+        at = np.array([names.index(name) for name in theirs])
+        for batch in batches(sound[some], np.zeros(len(some)), size):
+            chosen = jax.tree.map(lambda x, at=some[batch.places]: x[at], stack)
+            regions = np.asarray(tracks_regions(own.tracks, chosen, theirs, 1 if size == TOGETHER else size))
+            spread[np.ix_(batch.rows, at, at)] = regions[: len(batch.rows)]
+    return own.around._replace(spread=np.sqrt(own.around.mismatch) * spread, peaks=_places(own, rows))
 
 
 class _Part(NamedTuple):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
+from jfstat.compileroptions import jit_with
 from jfstat.data.observation import Observation, reference_time, unweighted
-from jfstat.followup.neighbourhood import COVERING, COVERING_MANY, MANY, along_frequency
+from jfstat.followup.groups import in_groups
+from jfstat.followup.neighbourhood import COVERING, COVERING_MANY, MANY, MOST_BINS, MOST_TRIALS, along_frequency
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.ball import ellipsoid_count
@@ -26,6 +29,12 @@ from jfstat.validation import is_whole, shown, whole
 if TYPE_CHECKING:
     from jfstat.geometry.ephemeris import EphemerisLike
 
+NODES = 2
+"""Times in each SFT at which phases are compared: the least for the phase's change within an SFT."""
+RIDGE = 1e-10
+"""Added to metrics of whitened coordinates, for directions that the data do not constrain."""
+LEAST_SFTS = 4
+"""Least length of segments after a search for power along tracks, in SFTs."""
 TRIALS = 1000
 """Default largest number of trial points of a stage of `follow_up_stages`."""
 
@@ -34,7 +43,7 @@ TRIALS = 1000
 def follow_up_stages(
     sfts: SFTs,
     point: Doppler,
-    n_segments: int,
+    n_segments: int | None,
     *,
     parameters: Sequence[str] | None = None,
     most_trials: int = TRIALS,
@@ -47,13 +56,18 @@ def follow_up_stages(
     unit ball of the earlier stage's metric: four sigma of a candidate with 2F just above threshold. Stages nest where
     possible, so that each number divides the one before.
 
+    After a search for power along tracks (`TrackPower`) the metric of tracks takes the place of the first stage's. It
+    is the mean over SFTs of the phase's metric in each. The first stage is then the fewest segments that can follow it,
+    or up to a tenth more where a number has more divisors.
+
     Parameters
     ----------
     sfts : SFTs
     point : Doppler or Row
         One template, at which the metric is computed.
-    n_segments : int
-        Number of segments of the search that found the candidates: the first stage.
+    n_segments : int or None
+        Number of segments of the search that found the candidates: the first stage. None after a search for power along
+        tracks: then it is chosen among segments of at least four SFTs.
     parameters : sequence of str, optional
         Parameters that will be refined; by default all of the template's except an orbit's ``ecc`` and ``argp``.
     most_trials : int
@@ -64,55 +78,123 @@ def follow_up_stages(
     Returns
     -------
     tuple of int
-        Numbers of segments, the first `n_segments`, the last 1.
+        Numbers of segments, the first `n_segments` if given, the last 1.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of another kind or out of range.
+        If an argument is of another kind or out of range, or power along tracks leaves too much open.
     """
     check_sfts(sfts)
-    n_segments, most_trials = whole(n_segments, "n_segments", 1), whole(most_trials, "most_trials", 1)
-    if n_segments > len(sfts):
+    most_trials = whole(most_trials, "most_trials", 1)
+    if n_segments is not None and whole(n_segments, "n_segments", 1) > len(sfts):
         raise ValueError(f"n_segments must be at most the number of SFTs, {len(sfts)}, not {n_segments}.")
     if not isinstance(point, Doppler) or np.ndim(point.alpha):
         raise TypeError("point must be one jfstat.Doppler with scalar fields: give the template of a candidate.")
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
-    observation = unweighted(sfts, reference_time(None, sfts.start), ephemeris)
-    names = in_usual_order(point, names)
-    coordinates = whitened(observation, point, names, ())
-    slopes, along, time, weight = (np.asarray(x) for x in _phase_slopes(observation, point, coordinates))
-
-    def metric(n: int) -> np.ndarray:
-        cuts = np.linspace(sfts.start, sfts.end, n + 1) - int(observation.epoch)
-        return _mean_metric(slopes, weight, np.searchsorted(cuts, time, side="right"))
-
-    def trials(before: np.ndarray, n: int) -> float:
-        return _trial_points(before, metric(n), along)
-
-    stages = [n_segments]
+    steps = Steps.of(sfts, point, names, ephemeris)
+    first = steps.first_after_tracks(most_trials) if n_segments is None else int(n_segments)
+    if first is None:
+        raise ValueError(
+            f"n_segments must be a number here, not None: power along tracks leaves so much open in {', '.join(names)} "
+            f"that {steps.most} segments would need more than {most_trials} trial points; give fewer parameters or "
+            "a larger most_trials."
+        )
+    stages = [first]
     while stages[-1] > 1:
         last = stages[-1]
-        before = metric(last)
+        before = steps.metric(last)
         divisors = [n for n in range(1, last) if last % n == 0]
-        fewest = next((n for n in divisors if trials(before, n) <= most_trials), None)
+        fewest = next((n for n in divisors if steps.small(before, n, most_trials)), None)
         if fewest is None:  # every number that nests is too large a step
-            fewest = next((n for n in range(1, last) if trials(before, n) <= most_trials), last - 1)
+            fewest = next((n for n in range(1, last) if steps.small(before, n, most_trials)), last - 1)
         stages.append(fewest)
     return tuple(stages)
+
+
+class Steps(NamedTuple):
+    """Phase changes at a template, from which the metric for any number of segments follows in microseconds.
+
+    Attributes
+    ----------
+    slopes : (n, p) float64
+        Phase changes per whitened coordinate, cycles, at `NODES` times in each SFT.
+    along : (p,) float64
+        Direction in which the frequency alone changes, zero if it is held.
+    time, weight : (n,) float64
+        Middles of the SFTs of these times, s since the data start, and weights.
+    tspan : float
+        Length of the data, s.
+    most : int
+        Largest number of segments after a search for power along tracks.
+    """
+
+    slopes: np.ndarray
+    along: np.ndarray
+    time: np.ndarray
+    weight: np.ndarray
+    tspan: float
+    most: int
+
+    @classmethod
+    def of(cls, sfts: SFTs, point: Doppler, names: tuple[str, ...], ephemeris: EphemerisLike) -> Steps:
+        """Return the phase changes for some parameters of a template."""
+        observation = unweighted(sfts, reference_time(None, sfts.start), ephemeris)
+        coordinates = whitened(observation, point, in_usual_order(point, names), ())
+        slopes, along, time, weight = (np.asarray(x) for x in _phase_slopes(observation, point, coordinates))
+        since = np.repeat(time.reshape(-1, NODES).mean(axis=1), NODES) + int(observation.epoch) - sfts.start
+        tspan = sfts.end - sfts.start
+        return cls(slopes, along, since, weight, tspan, max(1, int(tspan / (LEAST_SFTS * sfts.tsft))))
+
+    def metric(self, n: int) -> np.ndarray:
+        """Return the mean over n segments of the phase metrics, (p, p)."""
+        segment = np.searchsorted(np.linspace(0.0, self.tspan, n + 1), self.time, side="right")
+        return _mean_metric(self.slopes, self.weight, segment)
+
+    def trials(self, before: np.ndarray, n: int) -> float:
+        """Return about how many trial points by the metric of n segments cover the unit ball of another metric."""
+        return _trial_points(before, self.metric(n), self.along)
+
+    def bins(self, before: np.ndarray, n: int) -> float:
+        """Return how far the unit ball of another metric extends in frequency, in bins of n segments."""
+        if not np.any(self.along):
+            return 0.0
+        inverse = np.linalg.inv(before + RIDGE * np.eye(len(before)))
+        return float(np.sqrt(self.along @ inverse @ self.along) / (self.along @ self.along) * self.tspan / n)
+
+    def small(self, before: np.ndarray, n: int, most_trials: int = MOST_TRIALS) -> bool:
+        """Return whether n segments can follow another metric: with at most so many trial points, and in as many
+        frequencies as are ever tried."""
+        return self.bins(before, n) <= MOST_BINS and self.trials(before, n) <= most_trials
+
+    @property
+    def of_tracks(self) -> np.ndarray:
+        """Metric of power along tracks."""
+        return _tracks_metric(self.slopes, self.weight)
+
+    def first_after_tracks(self, most_trials: int) -> int | None:
+        """Return the fewest segments that need at most so many trial points after a search for power along tracks, or
+        up to a tenth more with more divisors; None if `most` segments are too few."""
+        numbers = range(1, self.most + 1)
+        at = bisect_left(numbers, True, key=lambda n: self.small(self.of_tracks, n, most_trials))
+        if at == len(numbers):
+            return None
+        fewest = numbers[at]
+        up_to = min(fewest * 11 // 10, self.most)
+        return max(range(fewest, up_to + 1), key=lambda n: (sum(n % k == 0 for k in range(1, n + 1)), -n))
 
 
 @jax.jit  # op by op each call would compile a hundred small programs, ten seconds on a GPU
 def _phase_slopes(
     observation: Observation, point: Doppler, coordinates: Coordinates
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return phase changes per coordinate that whitens all data together, cycles, at the middle of each SFT, (n, p).
+    """Return phase changes per coordinate that whitens all data together, cycles, at `NODES` times in each SFT, (n, p).
 
-    The direction in which the frequency alone changes, (p,), zero if it is held, and the middles of the SFTs and their
-    weights, (n,), are returned too.
+    The direction in which the frequency alone changes, (p,), zero if it is held, and the times and their weights, (n,),
+    are returned too.
     """
     names = coordinates.names
-    time, weight = observation.quadrature(1)
+    time, weight = observation.quadrature(NODES)
     zero = jnp.zeros(len(names))
 
     def of_detector(time: jax.Array, trajectory: Trajectory) -> jax.Array:
@@ -135,9 +217,43 @@ def _mean_metric(slopes: np.ndarray, weight: np.ndarray, segment: np.ndarray) ->
     return np.mean(metrics, axis=0)
 
 
+def _tracks_metric(slopes: Any, weight: Any) -> Any:
+    """Return the mean over SFTs of the phase metrics, (p, p): the metric of power along tracks.
+
+    With two Gauss-Legendre nodes the mean square of a phase that changes evenly, about its mean, is that of the nodes.
+    """
+    present = (weight[::NODES] > 0).astype(np.float64)
+    change = np.pi * (slopes[::NODES] - slopes[1::NODES]) * present[:, None]
+    return change.T @ change / present.sum()
+
+
+@jit_with({}, kept=True, static_argnames=("names", "together"))
+def tracks_regions(observation: Observation, points: Doppler, names: tuple[str, ...], together: int) -> jax.Array:
+    """Return the unit ball of the metric of tracks at each of n templates, as a `Neighbourhood`'s spread: (n, p, p).
+
+    Parameters
+    ----------
+    observation : Observation
+        Without segments.
+    points : Doppler
+        Stack of n templates.
+    names : tuple of p str, static
+    together : int, static
+        Number of templates to compute together, a divisor of n.
+    """
+
+    def one(point: Doppler) -> jax.Array:
+        coordinates = whitened(observation, point, names, ())
+        slopes, _, _, weight = _phase_slopes(observation, point, coordinates)
+        factor = jnp.linalg.cholesky(_tracks_metric(slopes, weight) + RIDGE * jnp.eye(len(names)))
+        return jax.jacfwd(coordinates.values)(jnp.zeros(len(names))) @ jnp.linalg.inv(factor).T
+
+    return in_groups(jax.vmap(one), points, together)
+
+
 def _trial_points(before: np.ndarray, now: np.ndarray, along: np.ndarray) -> float:
     """Return about how many trial points by one metric cover the unit ball of another, across the frequency."""
-    ridge = 1e-10 * np.eye(len(now))  # directions that the data do not constrain
+    ridge = RIDGE * np.eye(len(now))
     factor = np.linalg.cholesky(now + ridge).T
     matrix = factor @ np.linalg.inv(before + ridge) @ factor.T
     q = len(now)
