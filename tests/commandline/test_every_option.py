@@ -186,7 +186,7 @@ CASES = {
         **dict(
             DataFiles="H*.sft", candidates="found.ecsv", NumCandidatesToKeep=1, parameters="freq,alpha", mismatch=None
         ),
-        **dict(bins=None, stages="2,1", veto=0.5, falseAlarm=0.5),
+        **dict(bins=None, stages="2,1", veto=0.5, falseAlarm=0.5, checkpoint="state"),
         "detectorFiles": None,
         "refTime": (START + 5000, [word.replace("parts.ecsv", "bareparts.txt") for word in [*FOLLOW, "--stages=2,1"]]),
     },
