@@ -19,8 +19,11 @@ from jfstat.signal.values import with_fields
 
 FEW = 8
 """Largest batch of candidates that on a CPU wait longer for compilation than for anything else."""
-SIZES, DEVICE_SIZES = (1, 8, 32), (1, 16, 256)
+SIZES, DEVICE_SIZES = (1, 8, 32), (1, 64, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
+MOST_BATCHES = 8
+"""Largest number of batches of the middle size that an accelerator computes, which takes less time than to compile for
+the largest."""
 LANES, DEVICE_LANES = 1 << 16, 1 << 23
 """Number of phases computed at a time, over all candidates, climbs or trial points, and nodes: as many as fit into a
 CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
@@ -140,11 +143,14 @@ def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
 
 
 def batch_size(data: FstatData, n: int) -> int:
-    """Return the size of the batches of n candidates: the smallest that holds all, or the largest.
+    """Return the size of the batches of n candidates: the smallest that holds all, or the largest; on accelerators the
+    middle one as long as there are few batches.
 
     Batches of one size, some partly filled, take less time than a compilation for each of several sizes.
     """
     sizes = batch_sizes(data)
+    if not _on_cpu(data) and 1 < n <= MOST_BATCHES * sizes[1]:
+        return sizes[1]
     return next((size for size in sizes if size >= n), sizes[-1])
 
 

@@ -16,6 +16,7 @@ from jfstat.candidates.tables import by_orbits, carry_over, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.memory import device_of
 from jfstat.data.narrow import narrow_plan, narrowed
 from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
@@ -224,8 +225,10 @@ def _group_values(data: FstatData, points: Doppler, group: Group) -> list[jax.Ar
     plan = narrow_plan(data, centre, group.reach)
     near = narrowed(data.for_one_template, centre, group.reach, plan)
     sizes, parts, start, n = batch_sizes(data), [], 0, len(group.rows)
+    wasted = 2 if device_of(data).platform == "cpu" else sizes[1]  # an accelerator takes as long for fewer
     while start < n:
-        size = next((s for s in sizes if n - start <= s <= 2 * (n - start)), max(s for s in sizes if s <= n - start))
+        left = n - start
+        size = next((s for s in sizes if left <= s <= wasted * left), max(s for s in sizes if s <= left))
         rows = group.rows[np.minimum(np.arange(start, start + size), n - 1)]
         parts.append(_stack_values(near, jax.tree.map(lambda x, rows=rows: x[rows], points)))
         start += size
