@@ -162,10 +162,11 @@ def losses(data: jfstat.FstatData, found: Any, points: list[jfstat.Doppler]) -> 
     """Return what signals lose of rho^2 between their own templates and the loudest near their frequencies."""
     loudest = found.meta["loudest_per_subband"]
     low, high = np.array(loudest["start"]), np.array(loudest["stop"])
+    apart = min(APART, 0.3 * (high.max() - low.min()) / len(points))  # of other signals
     lost = []
     for point in points:
         f, own = float(point.fkdot[0]), float(jfstat.mean_twoF(data, point))
-        near = (high > f - APART) & (low < f + APART)
+        near = (high > f - apart) & (low < f + apart)
         lost.append(1 - (np.max(np.array(loudest["twoF"])[near]) - 4) / (own - 4))
     return np.array(lost)
 
@@ -272,7 +273,11 @@ def main() -> None:
         result["patch"] = run(arguments, observation)
         own = result["patch"]
         result["whole_search_at_the_speed_of_the_patch"] = {
-            "seconds": own["seconds"]["search again, programs compiled"] * fine / own["n_templates"],
+            # the patch has many more of the segments' templates for each of its own
+            "seconds": plan["seconds_coherent"]
+            + (own["seconds"]["search again, programs compiled"] - own["predicted"]["seconds_coherent"])
+            * fine
+            / own["n_templates"],
             "coherent_templates": fine * own["n_coherent"] / plan["frequencies"] / own["n_templates"],
         }
     text = json.dumps(result, indent=1)

@@ -208,6 +208,15 @@ def fitted_names(
     return in_usual_order(points, check_parameters(points, names))
 
 
+def with_harmless_orbits(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the parameters with harmless values in place of isolated candidates' orbits."""
+    if "asini" not in given:
+        return given
+    isolated = given["asini"] == 0
+    harmless = dict.fromkeys(ORBIT_FIELDS, 0.0) | {"period": HARMLESS_PERIOD}
+    return {name: np.where(isolated, harmless[name], x) if name in harmless else x for name, x in given.items()}
+
+
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
     """Return the parameters with harmless values in place of invalid rows and of isolated candidates' orbits."""
     sound = {}

@@ -21,12 +21,15 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jfstat.atomic import replacing
 from jfstat.candidates.bounds import checked_bounds
+from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.provenance import Provenance, reftime_of
-from jfstat.candidates.tables import parameter_columns
+from jfstat.candidates.tables import in_units, parameter_columns
 from jfstat.data.memory import default_device
 from jfstat.files import opened
 from jfstat.followup.candidates import NEEDED, SearchedWith
+from jfstat.followup.stages import checked_stages
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.ephemeris import read_ephemeris
 from jfstat.searching.session.checkpoint import written_path
@@ -48,27 +51,33 @@ if TYPE_CHECKING:
 BEGINNING = b"jfstat follow-up 1\n"
 """First bytes of the file, with the version of its format."""
 LENGTH = struct.Struct("<Q")
-PLAIN = "biufUS"
-"""Kinds of arrays that a record holds; other columns are those of the candidates' own table."""
+MOST_AT_ONCE = 1 << 30
+"""Largest number of bytes that are read in one call: systems limit it."""
 
 
 class Finished:
     """Finished shares of candidates in a file, which is made when the first share is added; see `finished_in`."""
 
-    def __init__(self, path: Path, own: Identity, places: dict[str, int], end: int) -> None:
-        self._path, self._own, self._places, self._end = path, own, places, end
+    def __init__(self, path: Path, beginning: bytes, places: dict[str, int], end: int) -> None:
+        self._path, self._beginning, self._places, self._end = path, beginning, places, end
 
     def __contains__(self, key: str) -> bool:
         return key in self._places
 
-    def table(self, key: str, found: AnyTable) -> QTable:
-        """Return the table of a finished share of `found`, whose columns it takes where the file has none."""
+    def table(self, key: str) -> QTable:
+        """Return the table of a finished share.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read any more.
+        """
         with opened(self._path) as file:
             file.seek(self._places[key])
             content = _record(file)
-        if content is None:
-            raise ValueError(f"checkpoint {str(self._path)!r} was changed while it was in use: start again.")
-        return _table_of(content, found)
+        if not content:
+            raise OSError(f"checkpoint {str(self._path)!r} was changed while it was in use: name another file.")
+        return _table_of(content)
 
     def add(self, key: str, table: QTable) -> None:
         """Add the table of a share.
@@ -78,22 +87,25 @@ class Finished:
         OSError
             If the file cannot be written, as on a full disk; it keeps the shares that it had.
         """
-        beginning = b"" if self._end else BEGINNING + _packed(json.dumps(self._own).encode())
         record = _packed(_content_of(table, key))
         try:
-            with open(self._path, "r+b" if self._path.exists() else "xb") as file:
-                file.seek(self._end)
-                file.truncate()
-                file.write(beginning + record)
-                file.flush()
-                os.fsync(file.fileno())
+            if self._end == 0:
+                with replacing(self._path) as file:
+                    file.write(self._beginning + record)
+                self._end = len(self._beginning)
+            else:
+                with open(self._path, "r+b") as file:
+                    file.seek(self._end)
+                    file.truncate()
+                    file.write(record)
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise type(error)(
                 f"checkpoint {str(self._path)!r} cannot be written ({error.strerror or error}): the shares that it "
                 "holds are kept; make room or name another file."
             ) from error
-        self._places[key] = self._end + len(beginning)
-        self._end = self._places[key] + len(record)
+        self._places[key], self._end = self._end, self._end + len(record)
 
 
 @contextmanager
@@ -105,15 +117,16 @@ def finished_in(path: Path, own: Identity) -> Iterator[Finished]:
     OSError
         If the file cannot be read, or nothing can be written there.
     ValueError
-        If it is no checkpoint of a follow-up, or of another one, or in use.
+        If it is no checkpoint of a follow-up, damaged, of another one, or in use.
     """
-    with held(written_path(path)):
-        theirs, places, end = _known(path)
+    target = written_path(path)
+    with held(target):
+        theirs, places, end = _known(target)
         if theirs is not None and (differing := differences(theirs, own)):
             raise ValueError(
                 f"checkpoint {str(path)!r} is of another follow-up: what differs is {differing}; name another file."
             )
-        yield Finished(path, own, places, end)
+        yield Finished(target, BEGINNING + _packed(_text(own)), places, end)
 
 
 def _known(path: Path) -> tuple[Identity | None, dict[str, int], int]:
@@ -129,17 +142,30 @@ def _known(path: Path) -> tuple[Identity | None, dict[str, int], int]:
 
 
 def _scanned(file: FileIO, path: Path) -> tuple[Identity | None, dict[str, int], int]:
-    """Return what `_known` does for an open file."""
-    start = file.read(len(BEGINNING))
-    if not BEGINNING.startswith(start):
+    """Return what `_known` does for an open file: damaged records are left out, and one that lacks its end is cut
+    off."""
+    if not BEGINNING.startswith(_bytes(file, len(BEGINNING))):
         raise ValueError(f"checkpoint {str(path)!r} is no checkpoint of a follow-up: name another file.")
     content = _record(file)
-    if content is None:  # stopped before the first share
+    if content is None:  # an empty file
         return None, {}, 0
+    if not content:
+        raise ValueError(f"checkpoint {str(path)!r} is damaged at its beginning: name another file.")
     theirs, places, end = json.loads(content), {}, file.tell()
     while (content := _record(file)) is not None:
-        places[_arrays(content)[0]["key"]], end = end, file.tell()
+        if content:
+            places[_arrays(content)[0]["key"]] = end
+        end = file.tell()
     return theirs, places, end
+
+
+def _text(value: Any) -> bytes:
+    """Return a value as JSON, with NumPy's numbers as Python's."""
+
+    def plain(x: object) -> object:
+        return x.tolist() if isinstance(x, np.generic | np.ndarray) else str(x)
+
+    return json.dumps(value, default=plain).encode()
 
 
 def _packed(content: bytes) -> bytes:
@@ -148,31 +174,33 @@ def _packed(content: bytes) -> bytes:
 
 
 def _record(file: FileIO) -> bytes | None:
-    """Return the content of the record at the file's position; None if it is not whole."""
-    length = file.read(LENGTH.size)
-    checksum = file.read(hashlib.sha256().digest_size)
-    if len(length) < LENGTH.size:
-        return None
+    """Return the content of the record at the file's position; none if its checksum is wrong, None if it is not
+    whole."""
+    length, checksum = _bytes(file, LENGTH.size), _bytes(file, hashlib.sha256().digest_size)
     left = os.fstat(file.fileno()).st_size - file.tell()
-    (size,) = LENGTH.unpack(length)
-    content = file.read(size) if size <= left else b""
-    return content if content and hashlib.sha256(content).digest() == checksum else None
+    if len(length) < LENGTH.size or LENGTH.unpack(length)[0] > left:
+        return None
+    content = _bytes(file, LENGTH.unpack(length)[0])
+    return content if hashlib.sha256(content).digest() == checksum else b""
+
+
+def _bytes(file: FileIO, n: int) -> bytes:
+    """Return the next n bytes of a file, or those that are left."""
+    parts = []
+    while n > 0 and (part := file.read(min(n, MOST_AT_ONCE))):
+        parts.append(part)
+        n -= len(part)
+    return b"".join(parts)
 
 
 def _content_of(table: Any, key: str) -> bytes:
-    """Return a table as the content of a record. Columns that are not plain, which only the candidates' own table can
-    have, are named but not kept."""
-    columns, arrays = [], {}
-    for i, name in enumerate(table.colnames):
-        values = getattr(table[name], "value", table[name])
-        plain = type(values) in (np.ndarray, type(table["candidate"])) and np.asarray(values).dtype.kind in PLAIN
-        unit = getattr(table[name], "unit", None)
-        columns.append([name, None if unit is None else unit.to_string(), plain])
-        if plain:
-            arrays[f"column{i}"] = np.asarray(values)
-    header = {"key": key, "columns": columns, "meta": dict(table.meta)}
+    """Return a table as the content of a record."""
+    names = table.colnames
+    header = {"key": key, "columns": names, "meta": dict(table.meta)}
+    values = [getattr(table[name], "value", table[name]) for name in names]
+    arrays: dict[str, Any] = {f"column{i}": np.asarray(x) for i, x in enumerate(values)}
     file = io.BytesIO()
-    np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    np.savez(file, header=np.frombuffer(_text(header), np.uint8), **arrays)
     return file.getvalue()
 
 
@@ -182,22 +210,10 @@ def _arrays(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return json.loads(arrays["header"].tobytes()), arrays
 
 
-def _table_of(content: bytes, found: AnyTable) -> QTable:
-    """Return the table of a share of the candidates `found`."""
-    from astropy.table import QTable
-    from astropy.units import Quantity
-
+def _table_of(content: bytes) -> QTable:
+    """Return the table in a record."""
     header, arrays = _arrays(content)
-    table: Any = QTable(meta=header["meta"])
-    given: Any = None
-    for i, (name, unit, plain) in enumerate(header["columns"]):
-        if plain:
-            values = arrays[f"column{i}"]
-            table[name] = values if unit is None else Quantity(values, unit)
-        else:
-            given = found[np.asarray(table["candidate"])] if given is None else given
-            table[name] = given[name]
-    return table
+    return in_units({name: arrays[f"column{i}"] for i, name in enumerate(header["columns"])}, header["meta"])
 
 
 def identity(
@@ -209,7 +225,8 @@ def identity(
     """
     known = read_ephemeris(ephemeris, sfts.start - MAX_DELAY, sfts.end + MAX_DELAY)
     searched = SearchedWith.of(found, sfts.detectors)
-    reftime, lines = reftime_of(found, fit.reftime), fit.lines
+    reftime, given = reftime_of(found, fit.reftime), parameter_columns(found, "found", NEEDED)
+    lines = lines_from_meta(found.meta) if fit.lines is None else fit.lines
     return {
         "jfstat": __version__,
         "jax": jax.__version__,
@@ -222,17 +239,17 @@ def identity(
         "samples": digest(s.data for s in sfts),
         "ephemeris": known.name,
         "positions": digest(x for body in (known.earth, known.sun) for x in body if isinstance(x, np.ndarray)),
-        "candidates": digest(parameter_columns(found, "found", NEEDED).values()),
-        "search": repr((searched, Provenance.of(found).n_segments)),
+        "candidates": digest([np.array(list(given)), *given.values()]),
+        "search": repr((searched, Provenance.of(found).n_segments, found.meta.get("statistic"))),
         "reftime": None if reftime is None else str(gps_time(reftime, "reftime")),
-        "stages": None if stages.numbers is None else [int(n) for n in stages.numbers],
+        "stages": None if stages.numbers is None else list(checked_stages(stages.numbers, len(sfts))),
         "veto": stages.veto,
         "false_alarm": stages.false_alarm,
         "parameters": None if fit.parameters is None else list(fit.parameters),
         "bounds": repr(checked_bounds(fit.bounds)),
-        "mismatch": float(fit.mismatch),
-        "max_steps": fit.max_steps,
-        "fit_bins": fit.bins,
+        "mismatch": fit.neighbourhood.mismatch,
+        "max_steps": None if fit.max_steps is None else int(fit.max_steps),
+        "fit_bins": fit.neighbourhood.bins,
         "known_lines": None if lines is None else digest(np.asarray(lines[name]) for name in lines.colnames),
         "sqrt_sx": list(noise.floors(sfts.detectors)),
         "median_bins": noise.median_bins,
@@ -256,5 +273,5 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
     for x in arrays:
         own = np.ascontiguousarray(x)
         together.update(f"{own.dtype} {own.shape} ".encode())
-        together.update(own.tobytes())
+        together.update(own.reshape(-1).view(np.uint8).data)
     return together.hexdigest()[:16]

@@ -18,7 +18,7 @@ from jfstat.data.noise import Noise
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import reference_time, unweighted
 from jfstat.followup.band import sharing_data
-from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible
+from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, with_harmless_orbits
 from jfstat.followup.checkpoint import Finished, finished_in, identity, share_keys
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import Method
@@ -28,7 +28,7 @@ from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stag
 from jfstat.public import host, public
 from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
-from jfstat.searching.statistics import statistic_of
+from jfstat.searching.statistics import STATISTICS
 from jfstat.sfts.container import SFTs, check_sfts
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from jfstat.validation import FrequencyLike
 
 SHARE, DEVICE_SHARE = 256, 16384
-"""Numbers of candidates that are followed up one after the other, on a CPU and on an accelerator: several batches, and
-some minutes, after which a checkpoint is written."""
+"""Largest numbers of candidates that are followed up before the next ones, and a checkpoint is written, on a CPU and on
+an accelerator: several batches, and for 10 d of data some minutes."""
 
 
 @host(
@@ -90,8 +90,8 @@ def follow_up(
     sqrt_sx, ephemeris, guard
         As for `prepare`.
     checkpoint : path, optional
-        File that keeps the candidates that are done, after each 256 of them, or 16384 on an accelerator. If it exists,
-        the follow-up continues from there, and its table is the same. Ctrl-C loses what was done since.
+        File that keeps the candidates that are done, after at most 256 of them, or 16384 on an accelerator. If it
+        exists, the follow-up continues from there, and its table is the same. Ctrl-C loses what was done since.
     progress : bool
         Whether to show progress, as `search` does.
 
@@ -201,10 +201,11 @@ def ladder_of(
         why = next(filter(None, problems), "not refined: outside the SFTs' band").removeprefix("not refined: ")
         raise ValueError(f"found holds no candidate that can be followed up; the first: {why}.")
     when = reference_time(reftime_of(found, fit.reftime), sfts.start)
-    first = points_from({name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}, when)
+    one = {name: x[np.flatnonzero(sound)[:1]] for name, x in given.items()}
+    first = points_from(with_harmless_orbits(one), when)
     names = fitted_names(first, given, searched, fit.parameters)
     point = jax.tree.map(lambda x: x[0], first)
-    along_tracks = statistic_of(found.meta).takes is NormalisedSFTs
+    along_tracks = is_of_tracks(found)
     chosen = rates.numbers
     if chosen is None:
         n_segments = Provenance.of(found).n_segments
@@ -213,7 +214,7 @@ def ladder_of(
         chosen = _default_stages(sfts, point, n_segments, names, ephemeris)
     numbers = checked_stages(chosen, len(sfts))
     steps = Steps.of(sfts, point, names, ephemeris) if along_tracks else None
-    covered = steps is not None and steps.small(steps.of_tracks, numbers[0])
+    covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(numbers[0], fit.mismatch, fit.bins)
     noise.floors(sfts.detectors)  # raises here, not in the first stage
     return Ladder(
         sfts=sfts,
@@ -233,6 +234,11 @@ def ladder_of(
         veto=rates.veto,
         false_alarm=rates.false_alarm,
     )
+
+
+def is_of_tracks(found: AnyTable) -> bool:
+    """Return whether candidates are of a search for power along tracks."""
+    return found.meta.get("statistic") in [kind.__name__ for kind in STATISTICS if kind.takes is NormalisedSFTs]
 
 
 def _default_stages(
@@ -262,10 +268,10 @@ def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTa
     with progress_bar(sum(items), progress, "follow-up", "stages of candidates", n_done) as advance:
         for (group, share), key, known in zip(shares, keys, done, strict=True):
             if finished is not None and known:
-                tables.append(finished.table(key, own.found))
+                tables.append(finished.table(key))
                 continue
             if prepared is None or group is not last:
-                last, prepared = group, preparation(own, group, width)
+                last, prepared = group, preparation(own, group, width, len(group) > DEVICE_SHARE)
             tables.append(climbed(own, share, prepared, advance))
             if finished is not None:
                 finished.add(key, tables[-1])

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jfstat.candidates.provenance import Provenance
-from jfstat.candidates.tables import AnyTable, by_orbits, plain_column, points_from, stacked
+from jfstat.candidates.tables import AnyTable, by_orbits, carry_over, in_units, plain_column, points_from, stacked
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device
 from jfstat.data.observation import Observation
 from jfstat.followup.band import CandidateBand
 from jfstat.followup.batches import batches
-from jfstat.followup.candidates import SearchedWith, read_rows
+from jfstat.followup.candidates import SearchedWith, read_rows, with_harmless_orbits
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
 from jfstat.followup.method import Method
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 TOGETHER, DEVICE_TOGETHER = 32, 256
 """Numbers of candidates whose regions are computed in one call, on a CPU and on an accelerator."""
+LAST = (*AMPLITUDE_COLUMNS, "covariance")
+"""Columns that end the table."""
 UNKNOWN = 1e12
 """Number of templates from which candidates are taken to be chosen if their table does not say."""
 
@@ -176,7 +178,8 @@ def _first_region(own: Ladder, rows: np.ndarray) -> Neighbourhood:
     names, size = own.free.names, TOGETHER if default_device().platform == "cpu" else DEVICE_TOGETHER
     spread = np.full((len(rows), len(names), len(names)), np.nan)
     sound = np.flatnonzero(own.sound[rows])
-    points = points_from({name: x[rows[sound]] for name, x in own.given.items()}, own.reftime)
+    given = with_harmless_orbits({name: x[rows[sound]] for name, x in own.given.items()})
+    points = points_from(given, own.reftime)
     for some, stack in by_orbits(points):
         theirs = names if stack.orbit is not None else own.free.without(ORBIT_FIELDS).names
         at = np.array([names.index(name) for name in theirs])
@@ -205,10 +208,11 @@ class _Part(NamedTuple):
     results: Results
 
 
-def preparation(own: Ladder, group: np.ndarray, width: float) -> Callable[[int], FstatData]:
-    """Return a function that prepares the data of candidates `group` for a stage, once.
+def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Callable[[int], FstatData]:
+    """Return a function that prepares the data of candidates `group` for a stage.
 
-    Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes.
+    Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes. The
+    data of one stage are held at a time; with `keep` those of all, which are then prepared once.
     """
     edges = stage_edges(own.sfts, own.numbers)
     members = group[own.sound[group]]
@@ -218,7 +222,7 @@ def preparation(own: Ladder, group: np.ndarray, width: float) -> Callable[[int],
     if band.low - band.margin < low or band.high + band.margin > high:
         band = CandidateBand.of(columns)
 
-    @cache
+    @lru_cache(maxsize=None if keep else 1)
     def prepared(stage: int) -> FstatData:
         how = dict(own.preparation, segments=edges[stage], shortest=own.shortest)
         return band.prepared(own.sfts, own.reftime, **how)
@@ -238,7 +242,7 @@ def _refined(
     candidates = read_rows(data, starts, own.reftime)
     results = refined(data, candidates, own.free, around, None, advance, own.method)
     advance(int(np.sum(~candidates.sound)))
-    given: Any = own.found[rows]
+    given = in_units({name: x[rows] for name, x in own.given.items()}, dict(own.found.meta))
     table = results_table(data, given, candidates, results, own.free.names, own.searched, own.lines, own.method)
     return _Part(rows, data.n_segments or 1, table, results)
 
@@ -312,10 +316,9 @@ def _arranged(table: QTable, first: dict[str, np.ndarray], said: dict[str, np.nd
     source: Any = table
     fitted = [name for name in source.colnames if is_parameter(name) or is_parameter(name.removesuffix("_error"))]
     verdict = ["mean_twoF", *said, "converged", "message"]
-    last = [*AMPLITUDE_COLUMNS, "covariance"]
-    others = [name for name in source.colnames if name not in (*fitted, *verdict, *last, *first)]
+    others = [name for name in source.colnames if name not in (*fitted, *verdict, *LAST, *first)]
     arranged: Any = QTable(first, meta=table.meta)
-    for name in [*fitted, *verdict, *others, *last]:
+    for name in [*fitted, *verdict, *others, *LAST]:
         if name in said:
             arranged[name] = said[name]
         elif name in source.colnames:
@@ -329,6 +332,10 @@ def joined(tables: list[QTable], own: Ladder) -> QTable:
     """Return the stages of all candidates in one table, candidate by candidate."""
     table: Any = stacked(tables)
     table = table[np.lexsort([np.asarray(table["stage"]), np.asarray(table["candidate"])])]
+    given: Any = own.found[np.asarray(table["candidate"])]
+    first, last = [name for name in table.colnames if name not in LAST], [x for x in LAST if x in table.colnames]
+    carry_over(table, given)
+    table = table[[*first, *(name for name in table.colnames if name not in (*first, *last)), *last]]
     for name in ("n_segments", "segment_tspan"):
         table.meta.pop(name, None)
     table.meta |= {"stages": list(own.numbers), "veto": own.veto, "false_alarm": own.false_alarm}

@@ -113,26 +113,29 @@ def follow_up_stages(
 
 
 class Steps(NamedTuple):
-    """Phase changes at a template, from which the metric for any number of segments follows in microseconds.
+    """Sums of phase changes at a template, from which the metric for any number of segments follows fast.
 
     Attributes
     ----------
-    slopes : (n, p) float64
-        Phase changes per whitened coordinate, cycles, at `NODES` times in each SFT.
+    of_tracks : (p, p) float64
+        Metric of power along tracks, in whitened coordinates.
     along : (p,) float64
         Direction in which the frequency alone changes, zero if it is held.
-    time, weight : (n,) float64
-        Middles of the SFTs of these times, s since the data start, and weights.
+    time : (n,) float64
+        Middles of the SFTs, `NODES` times each, s since the data start, in order.
+    sums : (n + 1, 1 + p + p^2) float64
+        Sums of the weights of the phase changes before each of these times, in cycles per coordinate, of weighted
+        changes, and of their products.
     tspan : float
         Length of the data, s.
     most : int
         Largest number of segments after a search for power along tracks.
     """
 
-    slopes: np.ndarray
+    of_tracks: np.ndarray
     along: np.ndarray
     time: np.ndarray
-    weight: np.ndarray
+    sums: np.ndarray
     tspan: float
     most: int
 
@@ -143,13 +146,22 @@ class Steps(NamedTuple):
         coordinates = whitened(observation, point, in_usual_order(point, names), ())
         slopes, along, time, weight = (np.asarray(x) for x in _phase_slopes(observation, point, coordinates))
         since = np.repeat(time.reshape(-1, NODES).mean(axis=1), NODES) + int(observation.epoch) - sfts.start
-        tspan = sfts.end - sfts.start
-        return cls(slopes, along, since, weight, tspan, max(1, int(tspan / (LEAST_SFTS * sfts.tsft))))
+        order, tspan = np.argsort(since, kind="stable"), sfts.end - sfts.start
+        x, w = slopes[order] - weight @ slopes / weight.sum(), weight[order][:, None]
+        each = np.concatenate([w, w * x, (w[:, None] * x[:, :, None] * x[:, None]).reshape(len(x), -1)], axis=1)
+        sums = np.concatenate([np.zeros((1, each.shape[1])), np.cumsum(each, axis=0)])
+        of_tracks = _tracks_metric(slopes, weight)
+        return cls(of_tracks, along, since[order], sums, tspan, max(1, int(tspan / (LEAST_SFTS * sfts.tsft))))
 
     def metric(self, n: int) -> np.ndarray:
         """Return the mean over n segments of the phase metrics, (p, p)."""
-        segment = np.searchsorted(np.linspace(0.0, self.tspan, n + 1), self.time, side="right")
-        return _mean_metric(self.slopes, self.weight, segment)
+        at = np.searchsorted(self.time, np.linspace(0.0, self.tspan, n + 1)[1:-1])
+        own = np.diff(self.sums[np.concatenate([[0], at, [len(self.time)]])], axis=0)
+        own = own[own[:, 0] > 0]
+        p = len(self.along)
+        weight, first, second = own[:, :1], own[:, 1 : 1 + p], own[:, 1 + p :].reshape(-1, p, p)
+        mean = first / weight
+        return (2 * np.pi) ** 2 * np.mean(second / weight[:, None] - mean[:, :, None] * mean[:, None], axis=0)
 
     def trials(self, before: np.ndarray, n: int) -> float:
         """Return about how many trial points by the metric of n segments cover the unit ball of another metric."""
@@ -167,10 +179,11 @@ class Steps(NamedTuple):
         frequencies as are ever tried."""
         return self.bins(before, n) <= MOST_BINS and self.trials(before, n) <= most_trials
 
-    @property
-    def of_tracks(self) -> np.ndarray:
-        """Metric of power along tracks."""
-        return _tracks_metric(self.slopes, self.weight)
+    def covers_tracks(self, n: int, mismatch: float, bins: float | None) -> bool:
+        """Return whether n segments can follow all within a mismatch by the metric of tracks, in so many bins of
+        frequency."""
+        region = self.of_tracks / mismatch
+        return self.small(region, n) and (bins is None or self.bins(region, n) <= bins)
 
     def first_after_tracks(self, most_trials: int) -> int | None:
         """Return the fewest segments that need at most so many trial points after a search for power along tracks, or
@@ -180,8 +193,9 @@ class Steps(NamedTuple):
         if at == len(numbers):
             return None
         fewest = numbers[at]
-        up_to = min(fewest * 11 // 10, self.most)
-        return max(range(fewest, up_to + 1), key=lambda n: (sum(n % k == 0 for k in range(1, n + 1)), -n))
+        near = range(fewest, min(fewest * 11 // 10, self.most) + 1)
+        fitting = [n for n in near if self.small(self.of_tracks, n, most_trials)]
+        return max(fitting, key=lambda n: (sum(n % k == 0 for k in range(1, n + 1)), -n))
 
 
 @jax.jit  # op by op each call would compile a hundred small programs, ten seconds on a GPU
@@ -205,16 +219,6 @@ def _phase_slopes(
     slopes = jax.vmap(of_detector)(time, observation.trajectory)
     along = along_frequency(coordinates) if "freq" in names else zero
     return slopes.reshape(-1, len(names)), along, time.reshape(-1), weight.reshape(-1)
-
-
-def _mean_metric(slopes: np.ndarray, weight: np.ndarray, segment: np.ndarray) -> np.ndarray:
-    """Return the mean over segments of the phase metrics, (p, p); `segment` holds the segment of each SFT."""
-    metrics = []
-    for k in np.unique(segment[weight > 0]):
-        own, share = 2 * np.pi * slopes[segment == k], weight[segment == k] / np.sum(weight[segment == k])
-        off = own - share @ own
-        metrics.append(off.T @ (share[:, None] * off))
-    return np.mean(metrics, axis=0)
 
 
 def _tracks_metric(slopes: Any, weight: Any) -> Any:

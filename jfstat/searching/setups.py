@@ -21,11 +21,12 @@ from jfstat.validation import positive_number, probability, shown
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-MEAN_LOSS, INTERPOLATED_LOSS = 0.33, 0.27
-"""Mean loss of rho^2 by a bank over segments, as a fraction of its mismatch, and with interpolation of the sum of both
-mismatches, as measured for mismatches of 0.1 and 0.3 (examples/segments_coverage.json: 0.24 to 0.44, 0.18 to 0.32). The
-mean of the metric's mismatch in a lattice A_n*, 0.5, says too much: the best of several templates counts, and losses
-grow more slowly than the metric says."""
+MEAN_LOSS, INTERPOLATED_LOSS = (0.385, 0.8), (0.32, 0.45)
+"""Mean loss of rho^2 by a bank over segments, a m / (1 + b m) for its mismatch m, and with interpolation for the sum of
+both mismatches: a and b through the losses of random signals, for mismatches of 0.1 and 0.3 in
+examples/segments_coverage.json (0.24 to 0.44 of m, 0.18 to 0.32 of the sum) and up to 0.8 in
+examples/one_hertz_setups.json. Half of the mismatch, the mean of the metric's own in a lattice A_n*, says too much: the
+best of several templates counts, and losses grow more slowly than the metric says."""
 NEAREST_FREQUENCY, INTERPOLATED_FREQUENCY = 0.065, 0.08
 """Mean loss from frequencies 1/(2T) apart, without interpolation, and with it, as measured there (0.05 to 0.11)."""
 CONFIDENCE = 0.95
@@ -85,9 +86,8 @@ def search_setups(
         templates of all segments' own lattices, at most one for each template and segment, estimated from eight
         segments; ``n_twoF``, the number of means of 2F; ``seconds``; ``threshold``, of the mean of 2F; ``h0``, the
         strain of which 95 % of signals exceed it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). For `h0` rho^2 is taken to be
-        lower by a third of the mismatch and by 0.065 for frequencies 1/(2T) apart, with interpolation by 0.27 of both
-        mismatches and by 0.08: the mean losses of random signals in lattices of mismatches up to 0.3. Larger mismatches
-        lose less than these fractions.
+        lower by 0.385 m / (1 + 0.8 m) for the mismatch m and by 0.065 for frequencies 1/(2T) apart, with interpolation
+        by 0.32 m / (1 + 0.45 m) for the sum m of both mismatches and by 0.08: about the mean losses of random signals.
 
     Raises
     ------
@@ -203,9 +203,9 @@ def _band(bank: object) -> tuple[float, float]:
 
 def _mean_loss(mismatch: float, coherent: float) -> float:
     """Return the mean loss of rho^2 for the mismatches of a bank and of segments' lattices."""
-    if coherent:
-        return INTERPOLATED_LOSS * (mismatch + coherent) + INTERPOLATED_FREQUENCY
-    return MEAN_LOSS * mismatch + NEAREST_FREQUENCY
+    total, frequency = mismatch + coherent, INTERPOLATED_FREQUENCY if coherent else NEAREST_FREQUENCY
+    slope, bend = INTERPOLATED_LOSS if coherent else MEAN_LOSS
+    return slope * total / (1 + bend * total) + frequency
 
 
 def _coherent_sizes(observation: Observation, mismatch: float, bank: Mapping[str, Any]) -> np.ndarray:

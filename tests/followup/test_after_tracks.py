@@ -7,10 +7,12 @@ from itertools import pairwise
 import jax
 import numpy as np
 import pytest
+from astropy.table import QTable
 
 import jfstat
 from jfstat.commandline import main
 from jfstat.followup import ladder
+from jfstat.followup.rungs import _first_region
 from jfstat.followup.stages import Steps, tracks_regions
 
 START, DAY, SQRT_SX = 1_167_458_304, 86400, 1e-23
@@ -82,6 +84,36 @@ def test_candidates_of_tracks_end_on_their_coherent_peak(sfts, signal, found, tm
     assert "1 of 1 candidate(s) passed all stages" in capsys.readouterr().out
     again = jfstat.read_candidates(tmp_path / "out.ecsv")
     np.testing.assert_allclose(jfstat.last_stage(again)["mean_twoF"], last["mean_twoF"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("period", [0.0, np.nan])
+def test_isolated_candidates_beside_binaries_have_regions_of_their_own(sfts, period):
+    columns = {"freq": np.full(4, 100.02), "alpha": np.full(4, 2.1), "delta": np.full(4, 0.4), "f1dot": np.zeros(4)}
+    columns |= {"asini": np.array([0.2, 0.0, 0.2, 0.0]), "period": np.array([DAY, period, DAY, period])}
+    columns |= {"tp": np.array([START, period, START, period]), "ecc": np.zeros(4), "argp": np.zeros(4)}
+    meta = {"statistic": "TrackPower", "reftime": START}
+    fit, noise = jfstat.Fit(["freq", "asini"]), jfstat.Noise(SQRT_SX)
+    for order in ([0, 1, 2, 3], [1, 0, 3, 2]):
+        table = QTable({name: x[order] for name, x in columns.items()}, meta=meta)
+        own = ladder.ladder_of(sfts, table, jfstat.Stages((36, 1)), fit, noise, "DE405", 0.1)
+        spread = _first_region(own, np.arange(4)).spread
+        binaries = np.asarray(table["asini"]) != 0
+        assert np.all(np.isfinite(spread[binaries])) and np.all(np.isfinite(spread[~binaries][:, 0, 0]))
+        # the frequency alone: pi^2/3 (T df)^2 = 1
+        np.testing.assert_allclose(spread[~binaries][:, 0, 0], np.sqrt(3) / np.pi / 1800, rtol=1e-3)
+
+
+def test_regions_are_as_large_as_asked_and_no_larger_than_can_be_covered(sfts, found):
+    def around(**fit):
+        own = ladder.ladder_of(
+            sfts, found, jfstat.Stages((6, 1)), jfstat.Fit(NAMES, **fit), jfstat.Noise(SQRT_SX), "DE405", 0.1
+        )
+        return _first_region(own, np.arange(1)).spread
+
+    whole = around()
+    np.testing.assert_allclose(around(mismatch=0.25), whole / 2)
+    for beyond in (dict(mismatch=0), dict(mismatch=50), dict(bins=4)):
+        assert around(**beyond) is None
 
 
 def test_without_a_first_stage_there_is_an_error(sfts, found, monkeypatch):

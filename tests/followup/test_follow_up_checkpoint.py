@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from astropy.table import MaskedColumn, QTable
+from astropy.time import Time
 
 import jfstat
 from jfstat.followup import ladder
@@ -29,6 +30,7 @@ def found():
     columns = {"freq": freq, "f1dot": np.zeros(5), "alpha": np.full(5, 1.0), "delta": [0.5, 0.5, 0.5, 4.0, 0.5]}
     table = QTable(columns, meta={"reftime": START, "n_twoF": 10_000})
     table["name"] = ["a", "b", "c", "d", "e"]
+    table["seen"] = Time(np.arange(5.0) + 60000, format="mjd")
     table["remark"] = MaskedColumn([1, 2, 3, 4, 5], mask=[0, 1, 0, 0, 1])
     return table
 
@@ -75,6 +77,9 @@ def stopped_after(monkeypatch, number):
 def same(table, other):
     assert table.colnames == other.colnames and dict(table.meta) == dict(other.meta)
     for name in table.colnames:
+        if name == "seen":
+            assert np.all(table[name] == other[name])
+            continue
         assert getattr(table[name], "unit", None) == getattr(other[name], "unit", None), name
         one, two = (np.ma.asarray(getattr(x[name], "value", x[name])) for x in (table, other))
         np.testing.assert_array_equal(np.ma.getmaskarray(one), np.ma.getmaskarray(two), err_msg=name)
@@ -108,12 +113,20 @@ def test_what_a_killed_process_left_is_cut_off(sfts, found, expected, shares, tm
         same(follow_up(sfts, found, path), expected)
         assert len(shares) - before == n_left
         assert path.read_bytes()[: len(BEGINNING)] == BEGINNING
+    first = whole.index(b"PK")  # the first share's record
+    for place in (-100, first + 40):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        before = len(shares)
+        same(follow_up(sfts, found, path), expected)
+        assert len(shares) - before == 1  # the other two are kept
     damaged = bytearray(whole)
-    damaged[-100] ^= 1
+    damaged[len(BEGINNING) + 60] ^= 1
     path.write_bytes(damaged)
-    before = len(shares)
-    same(follow_up(sfts, found, path), expected)
-    assert len(shares) - before == 1
+    with pytest.raises(ValueError, match="is damaged at its beginning: name another file"):
+        follow_up(sfts, found, path)
+    assert path.read_bytes() == damaged
 
 
 @pytest.mark.ci
@@ -133,6 +146,9 @@ def test_checkpoints_of_other_follow_ups_are_refused(sfts, found, shares, tmp_pa
     for data, table, others, message in changes:
         with pytest.raises(ValueError, match=f"is of another follow-up: what differs is {message}"):
             follow_up(data, table, path, **others)
+    with pytest.raises(ValueError, match="what differs is what the candidates' table says of their search"):
+        tracks = QTable(found, meta={**found.meta, "statistic": "TrackPower"})
+        follow_up(sfts, tracks, path)
     with pytest.raises(ValueError, match="what differs is mismatch"):
         jfstat.follow_up(
             sfts,
@@ -157,6 +173,16 @@ def test_other_files_are_left_alone(sfts, found, tmp_path):
         follow_up(sfts, found, tmp_path / "nowhere" / "file")
     with pytest.raises(TypeError, match="checkpoint must be the name of a file"):
         follow_up(sfts, found, 3)
+
+
+@pytest.mark.ci
+def test_links_and_numbers_of_numpy(sfts, found, expected, shares, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    fit = jfstat.Fit(["freq", "f1dot"], max_steps=np.int64(60), bins=np.float32(8))
+    own = [jfstat.follow_up(sfts, found, jfstat.Stages((2, 1), veto=0), fit, checkpoint=tmp_path / "link", **OPTIONS)]
+    own += [jfstat.follow_up(sfts, found, jfstat.Stages((2, 1), veto=0), fit, checkpoint=tmp_path / "link", **OPTIONS)]
+    same(*own)
+    assert len(shares) == 3 and (tmp_path / "link").is_symlink() and (tmp_path / "elsewhere").is_file()
 
 
 def test_candidates_that_cannot_be_followed_up_leave_no_file(sfts, found, tmp_path):

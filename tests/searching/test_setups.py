@@ -1,11 +1,15 @@
 """Set-ups of searches over segments compared by cost and depth."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from astropy import units
 from scipy.stats import chi2
 
 import jfstat
+from jfstat.searching.setups import INTERPOLATED_FREQUENCY, NEAREST_FREQUENCY, _mean_loss
 
 START, DAY, PERIOD = 1_167_458_304, 86400.0, 68023.7
 ORBIT = dict(asini=(1.43, 1.45), period=PERIOD, tp=(START, START + 60))
@@ -58,12 +62,30 @@ def test_costs_and_depths_are_those_of_the_formulas(cuts, setups):
         assert row["seconds"].value == pytest.approx(cost)
         beyond = chi2.sf(row["threshold"] * row["n_segments"], 4 * row["n_segments"])
         assert 1 - (1 - beyond) ** row["n_twoF"] == pytest.approx(0.01, rel=1e-3)
-        lost = 0.33 * row["mismatch"] + 0.065
+        m = row["mismatch"] + row["coherent_mismatch"]
+        lost = 0.385 * m / (1 + 0.8 * m) + 0.065
         if row["coherent_mismatch"]:
-            lost = 0.27 * (row["mismatch"] + row["coherent_mismatch"]) + 0.08
+            lost = 0.32 * m / (1 + 0.45 * m) + 0.08
         h0 = jfstat.sensitivity(observation, row["threshold"], mismatch=lost)
         assert row["h0"] == pytest.approx(h0, rel=0.02)
         assert row["depth"].value == pytest.approx(float(jfstat.sensitivity_depth(observation, row["h0"])))
+
+
+def test_mean_losses_are_those_measured():
+    """Ten cases of 2000 random signals, and four searches on a GPU."""
+    examples = Path(__file__).parents[2] / "examples"
+    banks = json.loads((examples / "segments_coverage.json").read_text())["banks"]
+    for m in (0.1, 0.3):
+        own = [bank for bank in banks if bank["mismatch"] == bank["coherent_mismatch"] == m]
+        assert len(own) == 5
+        alone, both = (np.mean([bank[name]["mean"] for bank in own]) for name in ("template", "bins"))
+        assert _mean_loss(m, 0.0) - NEAREST_FREQUENCY == pytest.approx(alone, rel=0.1)
+        assert _mean_loss(m, m) == pytest.approx(both, rel=0.1)
+    for setup in json.loads((examples / "one_hertz_setups.json").read_text())["setups"]:
+        said = setup["settings"]
+        finer = INTERPOLATED_FREQUENCY * (1 - said["spacing"] ** 2)  # it goes with the square of the spacing
+        expected = _mean_loss(said["mismatch"], said["coherent_mismatch"]) - finer
+        assert setup["patch"]["losses"]["mean"] == pytest.approx(expected, rel=0.1)
 
 
 def test_bad_arguments_are_refused(cuts):
