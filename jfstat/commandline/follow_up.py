@@ -58,8 +58,8 @@ def add_parser(subparsers: Any) -> None:
     work.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="keep the candidates that are done here, after each 256 of them, or 16384 on a GPU, and go on from there "
-        "if the file exists",
+        help="keep the candidates that are done here, after at most 256 of them, or 16384 on a GPU, and go on from "
+        "there if the file exists",
     )
     out = parser.add_argument_group("output")
     add(out, "linefiles")
