@@ -23,6 +23,7 @@ SUBCOMMANDS = (
     "search-pulsars",
     "points",
     "track",
+    "track-power",
     "merge",
     "refine",
     "follow-up",

@@ -104,18 +104,35 @@ def band_of(arguments: Arguments) -> Band:
     OSError, ValueError
         If a file cannot be read, or options are out of range or contradict each other.
     """
+    low, high = positive_band(arguments)
+    parts, templates = segments(arguments), templates_of(arguments)
+    how, reftime = preparation(arguments), reference_of(arguments, templates)
+    return Band(data_files(arguments), low, high, templates, reftime, parts, frequency_step(arguments), how)
+
+
+def reference_of(arguments: Arguments, templates: Templates) -> Any:
+    """Return the reference time of the templates, by their table or ``--refTime``; None for the data's.
+
+    Raises
+    ------
+    ValueError
+        If the two contradict each other.
+    """
+    reftime = arguments.refTime
+    if templates.table is None or templates.table.reftime is None:
+        return reftime
+    own = templates.table.reftime.common
+    if reftime is not None and own != reftime:
+        raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
+    return own
+
+
+def positive_band(arguments: Arguments) -> tuple[float, float]:
+    """Return the lowest and highest frequency that ``--Freq`` and ``--FreqBand`` ask for, Hz."""
     low, high = band_edges(arguments.Freq, arguments.FreqBand)
     if not low > 0:
         raise ValueError(f"--Freq must be positive, and the band too, not {low:g}: give frequencies in Hz.")
-    parts, templates = segments(arguments), templates_of(arguments)
-    reftime = arguments.refTime
-    if templates.table is not None and templates.table.reftime is not None:
-        own = templates.table.reftime.common
-        if reftime is not None and own != reftime:
-            raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
-        reftime = own
-    how = preparation(arguments)
-    return Band(data_files(arguments), low, high, templates, reftime, parts, frequency_step(arguments), how)
+    return low, high
 
 
 def say_noise(division: Division, text: object, observed: Any) -> None:
@@ -135,7 +152,7 @@ def planned(division: Division, plan: jfstat.SearchPlan, n_segments: int | None)
             f"{plan.n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment"
         )
     parts = "" if plan.n_parts == 1 else f", the band in {plan.n_parts} parts"
-    division.say(f"{plan.n_templates} template(s), {plan.n_values:.3e} values of 2F")
+    division.say(f"{plan.n_templates} template(s), {plan.n_values:.3e} values of {plan.statistic.values}")
     division.say(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
     if division.count_only:
         import jax

@@ -45,8 +45,8 @@ class Statistic(ABC):
     ----------
     takes : type
         Kind of data that it is computed from: FstatData, or another that is `data.protocol.Searchable`.
-    quantity, loudest : str
-        In messages: what a threshold is on, and the largest value of a search.
+    quantity, loudest, values : str
+        In messages: what a threshold is on, the largest value of a search, and what its values are of.
     joins_side_lobes : bool
         Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
     plan_computes : bool
@@ -56,6 +56,7 @@ class Statistic(ABC):
     takes: ClassVar[type] = FstatData
     quantity: ClassVar[str] = "2F"
     loudest: ClassVar[str] = "largest 2F"
+    values: ClassVar[str] = "2F"
     joins_side_lobes: ClassVar[bool] = False
     plan_computes: ClassVar[bool] = False
 

@@ -69,6 +69,10 @@ TRACK = {name: x for name, x in SEARCH.items() if name not in (*WINDOWS, "output
 }
 TRACK |= {"cosi": ("0.1", ["--h0=1e-24"]), "psi": ("0.1", ["--h0=1e-24", "--cosi=0.1"]), "maxJump": 2, "subband": 0.005}
 TRACK |= {"jumpProbabilities": "0.2,0.6,0.2", "outputTrack": "OUT/t.ecsv", "logLikelihoodThreshold": 3}
+POWER = {name: TRACK[name] for name in (*DATA, *PREPARED, *BANK, *GRID, *REGION, *WORK) if name != "guard"}
+POWER |= {"DataFiles": "*.sft", "dFreq": ("0.00027777777777777778", ["--FreqBand=0.01"]), "bins": 2}
+POWER |= {"outputFstat": "OUT/a.ecsv", "NumCandidatesToKeep": 3, "criticalRatioThreshold": 5, "noDetails": ""}
+POWER |= {"linefiles": "L1lines.txt", "vetoLines": ("", ["--linefiles=L1lines.txt"])}
 POINTS = {
     **DATA,
     **PREPARED,
@@ -84,8 +88,9 @@ POINTS |= {"outputFstatAtoms": "OUT/atoms", "outputGrid": "OUT/g.txt", "countTem
 PULSARS = {**DATA, **PREPARED, **OUT, "DataFiles": "*.sft", "par": "a.par", "harmonic": 2.0, "refTime": START}
 PULSARS |= {"FreqBand": 1e-3, "f1dotBand": ("1e-12", ["--FreqBand=1e-3"])}
 PULSARS |= {"NumCandidatesToKeep": ("2", ["--FreqBand=1e-3"])}
-PLANS = {"search": SEARCH, "track": TRACK, "points": POINTS, "search-pulsars": PULSARS}
+PLANS = {"search": SEARCH, "track": TRACK, "track-power": POWER, "points": POINTS, "search-pulsars": PULSARS}
 USUAL = {"search": ["--Freq=50", *POINT], "track": ["--Freq=50", *POINT, *SEGMENTED], "points": ["--Freq=50", *POINT]}
+USUAL["track-power"] = ["--Freq=50", *POINT]
 
 
 def actions_of(command):

@@ -133,6 +133,7 @@ class TrackPower(Statistic):
     """
 
     takes: ClassVar[type] = NormalisedSFTs
+    values: ClassVar[str] = "power"
     quantity: ClassVar[str] = "critical ratio"
     loudest: ClassVar[str] = "largest critical ratio"
 
