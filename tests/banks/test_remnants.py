@@ -99,6 +99,7 @@ def test_one_braking_index():
     assert 1 < len(bank) < 60
 
 
+@pytest.mark.ci
 def test_changing_indices_take_more_templates():
     seen, f1dot, knots = gaps(1), (-1.0001e-5, -1e-5), [0.0, 30000.0, 60000.0, 88500.0]
     sizes = [

@@ -92,6 +92,7 @@ def test_no_random_signal_is_further_than_the_mismatch(name, bins):
     assert np.all(real > lost - 1.3 * lost**2 - 0.005)  # the metric leaves out the fourth order
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("tp", [(START, START + 3000), pytest.param((START, START + DAY), marks=pytest.mark.slow)])
 def test_orbits_over_segments(tp):
     rng, f, mismatch = np.random.default_rng(4), 30.0, 0.2

@@ -86,6 +86,7 @@ def test_candidates_of_tracks_end_on_their_coherent_peak(sfts, signal, found, tm
     np.testing.assert_allclose(jfstat.last_stage(again)["mean_twoF"], last["mean_twoF"], rtol=1e-6)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("period", [0.0, np.nan])
 def test_isolated_candidates_beside_binaries_have_regions_of_their_own(sfts, period):
     columns = {"freq": np.full(4, 100.02), "alpha": np.full(4, 2.1), "delta": np.full(4, 0.4), "f1dot": np.zeros(4)}

@@ -77,6 +77,7 @@ def test_credible_levels_hold(name):
     assert abs(np.mean(np.asarray(truth.h0) < limits) - 0.95) < 0.02
 
 
+@pytest.mark.ci
 def test_a_signal_in_data():
     case = cases.make(100.0, 3, noise=True, h0=4e-25)
     prior = jfstat.AmplitudePrior(h0=jfstat.Uniform(0, 5e-24))

@@ -35,6 +35,7 @@ def with_all(near):
     return jfstat.model(data, point, priors, AMPLITUDES, marginalised=False)
 
 
+@pytest.mark.ci
 def test_transform_and_density_are_of_one_prior(with_all):
     assert with_all.names == ("freq", "f1dot", "delta", "h0", "cosi", "psi", "phi0")
     u = jnp.linspace(0.2, 0.8, 7)

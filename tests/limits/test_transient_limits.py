@@ -67,6 +67,7 @@ def test_the_largest_of_many_windows_crosses_the_threshold(noise):
         assert min(values) - 1.0 < 60.0 < max(values) + 1.0
 
 
+@pytest.mark.ci
 def test_short_exponential_windows_leave_no_residues(noise):
     """Sums over exponential windows leave rounding of what other windows hold, which counted as signals."""
     hourly = jfstat.TransientRange("exponential", START + 3600.0 * np.arange(22), [1200.0])

@@ -151,6 +151,7 @@ def test_entries_of_zero_may_have_an_error(tmp_path):
     assert float(found.point(x).motion[0]) == pytest.approx(0.1 / 3.6e6 * np.pi / 180 / (365.25 * DAY), rel=1e-3)
 
 
+@pytest.mark.ci
 def test_errors_are_priors_of_a_model(tmp_path):
     isolated = dict.fromkeys(("BINARY", "PB", "A1", "TASC", "EPS1", "EPS2", "PMRA", "PX"))
     fixed = {"RAJ": "16:03:35.67751", "DECJ": "-00:00:00.05", "PEPOCH": "57757", "F1": "-1e-15"}

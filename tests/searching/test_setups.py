@@ -108,6 +108,7 @@ def test_bad_arguments_are_refused(cuts):
             jfstat.search_setups(*arguments, progress=False)
 
 
+@pytest.mark.ci
 def test_sizes_of_isolated_banks():
     seen = jfstat.observation(["H1", "L1"], START, 5 * DAY, sqrt_sx=4e-24)
     for ranges in (dict(alpha=(1.0, 1.05), delta=(0.2, 0.25), f1dot=(-1e-10, 0.0)), dict(alpha=[1, 2], delta=[0, 0.3])):

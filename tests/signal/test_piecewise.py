@@ -67,6 +67,7 @@ def test_beyond_the_knots_the_frequency_is_a_taylor_series():
     np.testing.assert_allclose(ends, values[[0, -1], 0], rtol=1e-12)
 
 
+@pytest.mark.ci
 def test_gradients_of_twoF_by_the_values_at_the_knots():
     start = 1167458304
     knots = np.array([0.0, 20000.0, 43200.0])
