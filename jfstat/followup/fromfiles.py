@@ -125,7 +125,7 @@ def refine_files(
     return stacked(tables)[np.argsort(np.concatenate(rows))]  # type: ignore[return-value]
 
 
-@host(**KINDS, found=kinds.table)
+@host(**KINDS, found=kinds.table, progress=kinds.flag)
 def follow_up_files(
     files: SFTFiles,
     found: AnyTable,
