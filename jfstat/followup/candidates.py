@@ -219,12 +219,8 @@ def with_harmless_orbits(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
     """Return the parameters with harmless values in place of invalid rows and of isolated candidates' orbits."""
-    sound = {}
     harmless = {"freq": float(np.mean(data.band.f_centre)), "period": HARMLESS_PERIOD}
-    for name, x in given.items():
-        usable = good & (given["asini"] != 0) if name in ORBIT_FIELDS else good
-        sound[name] = np.where(usable, x, harmless.get(name, 0.0))
-    return sound
+    return {name: np.where(good, x, harmless.get(name, 0.0)) for name, x in with_harmless_orbits(given).items()}
 
 
 def impossible(given: dict[str, np.ndarray]) -> list[str]:

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jfstat.atomic import replacing
+from jfstat.atomic import remove_leftovers, replacing
 from jfstat.candidates.bounds import checked_bounds
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.provenance import Provenance, reftime_of
@@ -32,8 +32,8 @@ from jfstat.followup.candidates import NEEDED, SearchedWith
 from jfstat.followup.stages import checked_stages
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.ephemeris import read_ephemeris
-from jfstat.searching.session.checkpoint import written_path
-from jfstat.searching.session.identity import Identity, differences
+from jfstat.searching.session.checkpoint import unreadable_checkpoint, unwritable_checkpoint, written_path
+from jfstat.searching.session.identity import Identity, differences, digest
 from jfstat.searching.session.lock import held
 from jfstat.signal.times import gps_time
 from jfstat.version import __version__
@@ -101,10 +101,7 @@ class Finished:
                     file.flush()
                     os.fsync(file.fileno())
         except OSError as error:
-            raise type(error)(
-                f"checkpoint {str(self._path)!r} cannot be written ({error.strerror or error}): the shares that it "
-                "holds are kept; make room or name another file."
-            ) from error
+            raise unwritable_checkpoint(self._path, error) from error
         self._places[key], self._end = self._end, self._end + len(record)
 
 
@@ -133,12 +130,13 @@ def _known(path: Path) -> tuple[Identity | None, dict[str, int], int]:
     """Return the identity in a file, None if there is none yet, where each share's record begins, and where the last
     one ends."""
     try:
+        remove_leftovers(path)  # left by a process that was killed while it wrote the first record
         with opened(path) as file:
             return _scanned(file, path)
     except FileNotFoundError:
         return None, {}, 0
     except OSError as error:
-        raise type(error)(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
+        raise unreadable_checkpoint(path, error) from error
 
 
 def _scanned(file: FileIO, path: Path) -> tuple[Identity | None, dict[str, int], int]:
@@ -232,14 +230,14 @@ def identity(
         "jax": jax.__version__,
         "platform": default_device().platform,
         "detectors": list(sfts.detectors),
-        "sites": digest(np.array(repr(s.site)) for s in sfts),
-        "times": digest(x for s in sfts for x in (s.gps, s.gps_ns)),
+        "sites": digest(*(np.array(repr(s.site)) for s in sfts)),
+        "times": digest(*(x for s in sfts for x in (s.gps, s.gps_ns))),
         "tsft": float(sfts.tsft),
         "bins": [int(sfts.first_bin), int(sfts.n_bins)],
-        "samples": digest(s.data for s in sfts),
+        "samples": digest(*(s.data for s in sfts)),
         "ephemeris": known.name,
-        "positions": digest(x for body in (known.earth, known.sun) for x in body if isinstance(x, np.ndarray)),
-        "candidates": digest([np.array(list(given)), *given.values()]),
+        "positions": digest(*(x for body in (known.earth, known.sun) for x in body if isinstance(x, np.ndarray))),
+        "candidates": digest(np.array(list(given)), *given.values()),
         "search": repr((searched, Provenance.of(found).n_segments, found.meta.get("statistic"))),
         "reftime": None if reftime is None else str(gps_time(reftime, "reftime")),
         "stages": None if stages.numbers is None else list(checked_stages(stages.numbers, len(sfts))),
@@ -250,7 +248,7 @@ def identity(
         "mismatch": fit.neighbourhood.mismatch,
         "max_steps": None if fit.max_steps is None else int(fit.max_steps),
         "fit_bins": fit.neighbourhood.bins,
-        "known_lines": None if lines is None else digest(np.asarray(lines[name]) for name in lines.colnames),
+        "known_lines": None if lines is None else digest(*(np.asarray(lines[name]) for name in lines.colnames)),
         "sqrt_sx": list(noise.floors(sfts.detectors)),
         "median_bins": noise.median_bins,
         "off_source": noise.off_source,
@@ -261,17 +259,6 @@ def identity(
 def share_keys(own: Ladder, shares: Sequence[np.ndarray]) -> list[str]:
     """Return a text for each share of candidates that tells it from others, by its rows, their templates, the SFTs, the
     stages and the parameters."""
-    common = digest([*(x for s in own.sfts for x in (s.gps, s.data)), np.array(own.numbers), np.array(own.free.names)])
-    return [
-        digest([np.array(common), share, *(own.given[name][share] for name in sorted(own.given))]) for share in shares
-    ]
-
-
-def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Return a short text that differs if any of some arrays does."""
-    together = hashlib.sha256()
-    for x in arrays:
-        own = np.ascontiguousarray(x)
-        together.update(f"{own.dtype} {own.shape} ".encode())
-        together.update(own.reshape(-1).view(np.uint8).data)
-    return together.hexdigest()[:16]
+    common = digest(*(x for s in own.sfts for x in (s.gps, s.data)), np.array(own.numbers), np.array(own.free.names))
+    templates = [own.given[name] for name in sorted(own.given)]
+    return [digest(np.array(common), share, *(x[share] for x in templates)) for share in shares]

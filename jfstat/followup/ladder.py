@@ -205,15 +205,16 @@ def ladder_of(
     first = points_from(with_harmless_orbits(one), when)
     names = fitted_names(first, given, searched, fit.parameters)
     point = jax.tree.map(lambda x: x[0], first)
-    along_tracks = is_of_tracks(found)
+    steps = Steps.of(sfts, point, names, ephemeris) if is_of_tracks(found) else None
     chosen = rates.numbers
-    if chosen is None:
+    if chosen is None and steps is not None:
+        chosen = _stages_after_tracks(steps, names)
+    elif chosen is None:
         n_segments = Provenance.of(found).n_segments
-        if n_segments is None and not along_tracks:
+        if n_segments is None:
             raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
-        chosen = _default_stages(sfts, point, n_segments, names, ephemeris)
+        chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(chosen, len(sfts))
-    steps = Steps.of(sfts, point, names, ephemeris) if along_tracks else None
     covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(numbers[0], fit.mismatch, fit.bins)
     noise.floors(sfts.detectors)  # raises here, not in the first stage
     return Ladder(
@@ -241,16 +242,21 @@ def is_of_tracks(found: AnyTable) -> bool:
     return found.meta.get("statistic") in [kind.__name__ for kind in STATISTICS if kind.takes is NormalisedSFTs]
 
 
-def _default_stages(
-    sfts: SFTs, point: Doppler, n_segments: int | None, names: tuple[str, ...], ephemeris: EphemerisLike
-) -> tuple[int, ...]:
-    """Return `follow_up_stages`, with an error about `stages` if power along tracks leaves too much open."""
-    if n_segments is None and Steps.of(sfts, point, names, ephemeris).first_after_tracks(TRIALS) is None:
+def _stages_after_tracks(steps: Steps, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the stages after a search for power along tracks.
+
+    Raises
+    ------
+    ValueError
+        If it leaves too much open.
+    """
+    first = steps.first_after_tracks(TRIALS)
+    if first is None:
         raise ValueError(
             f"stages is missing: power along tracks leaves too much open in {', '.join(names)} to choose the first; "
             "give them, from segments of a few SFTs on, or fit fewer parameters."
         )
-    return follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
+    return steps.stages(first, TRIALS)
 
 
 def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTable]:

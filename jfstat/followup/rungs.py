@@ -15,7 +15,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device
 from jfstat.data.observation import Observation
 from jfstat.followup.band import CandidateBand
-from jfstat.followup.batches import batches
+from jfstat.followup.batches import DEVICE_SIZES, SIZES, batches
 from jfstat.followup.candidates import SearchedWith, read_rows, with_harmless_orbits
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
@@ -31,8 +31,6 @@ from jfstat.signal.times import GPSTime
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-TOGETHER, DEVICE_TOGETHER = 32, 256
-"""Numbers of candidates whose regions are computed in one call, on a CPU and on an accelerator."""
 LAST = (*AMPLITUDE_COLUMNS, "covariance")
 """Columns that end the table."""
 UNKNOWN = 1e12
@@ -175,7 +173,8 @@ def _first_region(own: Ladder, rows: np.ndarray) -> Neighbourhood:
     ellipsoid of the tracks' metric."""
     if own.tracks is None:
         return own.around
-    names, size = own.free.names, TOGETHER if default_device().platform == "cpu" else DEVICE_TOGETHER
+    names, on_cpu = own.free.names, default_device().platform == "cpu"
+    size = (SIZES if on_cpu else DEVICE_SIZES)[-1]
     spread = np.full((len(rows), len(names), len(names)), np.nan)
     sound = np.flatnonzero(own.sound[rows])
     given = with_harmless_orbits({name: x[rows[sound]] for name, x in own.given.items()})
@@ -185,7 +184,7 @@ def _first_region(own: Ladder, rows: np.ndarray) -> Neighbourhood:
         at = np.array([names.index(name) for name in theirs])
         for batch in batches(sound[some], np.zeros(len(some)), size):
             chosen = jax.tree.map(lambda x, at=some[batch.places]: x[at], stack)
-            regions = np.asarray(tracks_regions(own.tracks, chosen, theirs, 1 if size == TOGETHER else size))
+            regions = np.asarray(tracks_regions(own.tracks, chosen, theirs, 1 if on_cpu else size))
             spread[np.ix_(batch.rows, at, at)] = regions[: len(batch.rows)]
     return own.around._replace(spread=np.sqrt(own.around.mismatch) * spread, peaks=_places(own, rows))
 

@@ -100,16 +100,7 @@ def follow_up_stages(
             f"that {steps.most} segments would need more than {most_trials} trial points; give fewer parameters or "
             "a larger most_trials."
         )
-    stages = [first]
-    while stages[-1] > 1:
-        last = stages[-1]
-        before = steps.metric(last)
-        divisors = [n for n in range(1, last) if last % n == 0]
-        fewest = next((n for n in divisors if steps.small(before, n, most_trials)), None)
-        if fewest is None:  # every number that nests is too large a step
-            fewest = next((n for n in range(1, last) if steps.small(before, n, most_trials)), last - 1)
-        stages.append(fewest)
-    return tuple(stages)
+    return steps.stages(first, most_trials)
 
 
 class Steps(NamedTuple):
@@ -178,6 +169,19 @@ class Steps(NamedTuple):
         """Return whether n segments can follow another metric: with at most so many trial points, and in as many
         frequencies as are ever tried."""
         return self.bins(before, n) <= MOST_BINS and self.trials(before, n) <= most_trials
+
+    def stages(self, first: int, most_trials: int) -> tuple[int, ...]:
+        """Return numbers of segments from the first on to 1, each as small as the one before it allows."""
+        numbers = [first]
+        while numbers[-1] > 1:
+            last = numbers[-1]
+            before = self.metric(last)
+            divisors = [n for n in range(1, last) if last % n == 0]
+            fewest = next((n for n in divisors if self.small(before, n, most_trials)), None)
+            if fewest is None:  # every number that nests is too large a step
+                fewest = next((n for n in range(1, last) if self.small(before, n, most_trials)), last - 1)
+            numbers.append(fewest)
+        return tuple(numbers)
 
     def covers_tracks(self, n: int, mismatch: float, bins: float | None) -> bool:
         """Return whether n segments can follow all within a mismatch by the metric of tracks, in so many bins of

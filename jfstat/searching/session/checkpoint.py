@@ -134,10 +134,20 @@ def write_checkpoint(path: Path, state: State, division: Division, own: Identity
             )
             file.write(with_checksum(arrays.getvalue()))
     except OSError as error:
-        raise type(error)(
-            f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}): what it held is kept; "
-            "make room or name another file."
-        ) from error
+        raise unwritable_checkpoint(path, error) from error
+
+
+def unwritable_checkpoint(path: Path, error: OSError) -> OSError:
+    """Return an error of the same type for a checkpoint that cannot be written, and keeps what it held."""
+    return type(error)(
+        f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}): what it held is kept; "
+        "make room or name another file."
+    )
+
+
+def unreadable_checkpoint(path: Path, error: OSError) -> OSError:
+    """Return an error of the same type for a checkpoint that cannot be read."""
+    return type(error)(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.")
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -170,7 +180,7 @@ def checkpoint_bytes(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise type(error)(f"checkpoint {str(path)!r} cannot be read ({error.strerror}): name another file.") from error
+        raise unreadable_checkpoint(path, error) from error
 
 
 def written_path(path: Path) -> Path:

@@ -70,7 +70,7 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
         "top": task.toplist.top,
         "threshold": task.toplist.threshold,
         "lines": None if task.toplist.lines is None else [*astuple(task.toplist.lines)[:2], *task.toplist.lines.odds],
-        "vetoed": None if task.toplist.bands is None else _digest(*task.toplist.bands),
+        "vetoed": None if task.toplist.bands is None else digest(*task.toplist.bands),
         "unit": None if unit is None else list(unit),
         **task.statistic.identity(data),
     }
@@ -82,13 +82,18 @@ def _described(value: Any) -> str:
         own = ", ".join(_described(getattr(value, x.name)) for x in fields(value) if x.init)
         return f"{type(value).__name__}({own})"
     if isinstance(value, np.ndarray | jax.Array):
-        return _digest(value)
+        return digest(value)
     return getattr(value, "__qualname__", "unnamed") if callable(value) else repr(value)
 
 
-def _digest(*arrays: Any) -> str:
+def digest(*arrays: Any) -> str:
     """Return a short text that differs if any of some arrays does."""
-    return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in arrays)).hexdigest()[:16]
+    together = hashlib.sha256()
+    for x in arrays:
+        own = np.ascontiguousarray(x)
+        together.update(f"{own.dtype} {own.shape} ".encode())
+        together.update(own.reshape(-1).view(np.uint8).data)
+    return together.hexdigest()[:16]
 
 
 def differences(first: Identity, second: Identity, ignore: tuple[str, ...] = ()) -> str:
