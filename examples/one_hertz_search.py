@@ -34,7 +34,6 @@ import numpy as np  # noqa: E402
 from astropy import units  # noqa: E402
 from astropy.coordinates import SkyCoord  # noqa: E402
 from omega_centauri import timestamps  # noqa: E402
-from scipy.stats import chi2  # noqa: E402
 
 import jfstat  # noqa: E402
 from jfstat.atomic import written_to  # noqa: E402
@@ -43,6 +42,7 @@ from jfstat.data.observation import Observation  # noqa: E402
 from jfstat.limits.analytic import strain_exceeding, unit_power  # noqa: E402
 from jfstat.maths.lattices import expected_points  # noqa: E402
 from jfstat.metrics.phasemetric import factor  # noqa: E402
+from jfstat.searching.setups import threshold_of_mean  # noqa: E402
 
 START, DAY = 1167458304, 86400
 FMIN = 171.0
@@ -175,8 +175,7 @@ def depth(observation: Observation, n_values: float, lost: float) -> float:
     """Return the depth sqrt(S)/h0 of which 95 % of signals exceed a threshold of so many values, as `search_setups`
     does."""
     n_segments = observation.n_segments or 1
-    single = -np.expm1(np.log1p(-FALSE_ALARM) / n_values)
-    threshold = float(chi2.isf(single, 4 * n_segments) / n_segments)
+    threshold = threshold_of_mean(FALSE_ALARM, n_values, n_segments)
     _, power = unit_power(observation, None, 0.0, 4000, 0)
     h0 = strain_exceeding(threshold, n_segments, power * (1 - lost), CONFIDENCE)
     return float(jfstat.sensitivity_depth(observation, h0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
-    """What is to be prepared: files, a band and templates.
+class Source:
+    """Files, a band and templates.
 
     Attributes
     ----------
@@ -40,10 +41,8 @@ class Band:
         Hz.
     templates : Templates
     reftime : time or None
-    segments : as for `jfstat.prepare`
-    dfreq : float or None
     how : dict
-        Other keywords of `jfstat.prepare`: sqrt_sx, ephemeris, guard.
+        Keywords of what makes data of the SFTs, sqrt_sx and ephemeris among them.
     """
 
     files: jfstat.SFTFiles
@@ -51,15 +50,32 @@ class Band:
     high: float
     templates: Templates
     reftime: Any
+    how: dict[str, Any]
+
+    def read(self, low: float, high: float, guard: float, orbit: Any, fdots: Any, known: Any = None) -> jfstat.SFTs:
+        """Read the SFTs of a band, unless those at hand suffice."""
+        around: Any = dict(orbit=orbit, fdots=fdots, reftime=self.reftime, known=known)
+        return read_band(self.files, low, high, guard, noise_bins=self.how["sqrt_sx"].reach, **around)
+
+
+@dataclass(frozen=True, eq=False)
+class Band(Source):
+    """What is to be prepared; `how` are other keywords of `jfstat.prepare`: sqrt_sx, ephemeris, guard.
+
+    Attributes
+    ----------
+    segments : as for `jfstat.prepare`
+    dfreq : float or None
+    """
+
     segments: Any
     dfreq: float | None
-    how: dict[str, Any]
 
     def prepared(self, statistic: Any = None) -> tuple[jfstat.FstatData, jfstat.Doppler]:
         """Return the data and the bank, for a statistic that may need more of the band."""
         low, high, templates = self.low, self.high, self.templates
         bank, orbit, fdots = None, templates.extremes, templates.fdots
-        sfts = self._read(low, high, orbit, fdots)
+        sfts = self.read(low, high, self.how["guard"], orbit, fdots)
         if templates.mismatch is not None:
             # the lattice first: it extends beyond its ranges by up to a cell, and the band must be prepared for that
             times: Any = {name: self.how[name] for name in ("sqrt_sx", "ephemeris")}
@@ -74,25 +90,27 @@ class Band:
             margin = 0.0 if statistic is None else statistic.margin(seen, bank, high)
             low, high = low - margin, high + margin
             if orbit is not None or margin:
-                sfts = self._read(low, high, orbit, fdots, sfts)
+                sfts = self.read(low, high, self.how["guard"], orbit, fdots, sfts)
         more: Any = dict(orbit=orbit, fdots=fdots, dfreq=self.dfreq, segments=self.segments)
         data = jfstat.prepare(sfts, low, high, self.reftime, **self.how, **more)
         return data, templates.bank(data) if bank is None else bank
 
-    def _read(self, low: float, high: float, orbit: Any, fdots: Any, known: Any = None) -> jfstat.SFTs:
-        """Read the SFTs of a band, unless those at hand suffice."""
-        around: Any = dict(orbit=orbit, fdots=fdots, reftime=self.reftime, known=known)
-        return read_band(self.files, low, high, self.how["guard"], noise_bins=self.how["sqrt_sx"].reach, **around)
 
+def add_band(
+    parser: argparse.ArgumentParser, others: Sequence[str] = (*PREPARATION, *SEGMENTS), **step: Any
+) -> tuple[OptionGroup, OptionGroup]:
+    """Add the options of data, with some for their preparation, of band and templates; the two groups are returned.
 
-def add_band(parser: argparse.ArgumentParser) -> tuple[OptionGroup, OptionGroup]:
-    """Add the options of data, band and templates; the two groups are returned."""
+    `step` changes the option ``--dFreq``, as `add` does.
+    """
     data = parser.add_argument_group("data")
     add(data, "DataFiles", required=True)
-    add(data, *DATA[1:], *PREPARATION, *SEGMENTS)
+    add(data, *DATA[1:], *others)
     bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
     add(bank, "Freq", required=True)
-    add(bank, "FreqBand", "dFreq", "refTime", *TEMPLATES)
+    add(bank, "FreqBand")
+    add(bank, "dFreq", **step)
+    add(bank, "refTime", *TEMPLATES)
     return data, bank
 
 
@@ -107,7 +125,7 @@ def band_of(arguments: Arguments) -> Band:
     low, high = positive_band(arguments)
     parts, templates = segments(arguments), templates_of(arguments)
     how, reftime = preparation(arguments), reference_of(arguments, templates)
-    return Band(data_files(arguments), low, high, templates, reftime, parts, frequency_step(arguments), how)
+    return Band(data_files(arguments), low, high, templates, reftime, how, parts, frequency_step(arguments))
 
 
 def reference_of(arguments: Arguments, templates: Templates) -> Any:

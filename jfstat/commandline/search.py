@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import jfstat
 from jfstat.commandline.band import Band, add_band, band_of, planned, say_noise
-from jfstat.commandline.spellings import ODDS, WINDOWS, add, kept, known_lines, line_prior, segments_option, windows
+from jfstat.commandline.spellings import (
+    ODDS,
+    WINDOWS,
+    add,
+    check_veto,
+    kept,
+    known_lines,
+    line_prior,
+    segments_option,
+    windows,
+)
 from jfstat.commandline.work import Division, add_work, check_outputs, division_of, write_all
 
 if TYPE_CHECKING:
@@ -77,8 +87,7 @@ def plan(arguments: Arguments) -> Work:
         check_outputs([arguments.outputGrid])
         return partial(_write_grid, band_of(arguments), arguments.outputGrid)
     top, threshold = kept(arguments)
-    if arguments.vetoLines and arguments.linefiles is None:
-        raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+    check_veto(arguments)
     _check_segments(arguments)
     division = division_of(arguments)
     band = band_of(arguments)

@@ -590,6 +590,12 @@ def line_prior(arguments: Arguments) -> jfstat.LinePrior:
     return jfstat.LinePrior(arguments.Fstar0, arguments.oLGX)
 
 
+def check_veto(arguments: Arguments) -> None:
+    """Raise a ValueError if ``--vetoLines`` is given without lines."""
+    if arguments.vetoLines and arguments.linefiles is None:
+        raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+
+
 def known_lines(files: list[str] | None) -> Any:
     """Return the lines of ``--linefiles`` as a table; None if it is not given.
 

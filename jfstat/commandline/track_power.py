@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
-from jfstat.commandline.band import planned, positive_band, reference_of, say_noise
-from jfstat.commandline.banks import TEMPLATES, Templates, spin_ranges, templates_of
+from jfstat.commandline.band import Source, add_band, planned, positive_band, reference_of, say_noise
+from jfstat.commandline.banks import spin_ranges, templates_of
 from jfstat.commandline.spellings import (
-    DATA,
     EPHEMERIS,
     NOISE,
     add,
+    check_veto,
     data_files,
     ephemeris,
     frequency_step,
     kept,
     known_lines,
     noise,
-    read_band,
 )
 from jfstat.commandline.words import count, number
 from jfstat.commandline.work import TABLES, Division, add_work, check_outputs, division_of, write_all
@@ -42,18 +40,11 @@ def add_parser(subparsers: Any) -> None:
         "with their noise floors and antenna patterns. Lattices are laid by the metric of these tracks. Candidates go "
         "on to jfstat follow-up. Options are named as those of jfstat search.",
     )
-    data = parser.add_argument_group("data")
-    add(data, "DataFiles", required=True)
-    add(data, *DATA[1:], *NOISE, *EPHEMERIS)
-    bank = parser.add_argument_group("templates: each parameter from its value to value + band, which may be negative")
-    add(bank, "Freq", required=True)
-    add(bank, "FreqBand")
-    add(
-        bank,
-        "dFreq",
+    _, bank = add_band(
+        parser,
+        (*NOISE, *EPHEMERIS),
         help="spacing of the frequencies, Hz: a bin's width 1/Tsft, the default, divided by a whole number",
     )
-    add(bank, "refTime", *TEMPLATES)
     bank.add_argument(
         "--bins",
         type=count,
@@ -82,37 +73,19 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(plan=plan)
 
 
-@dataclass(frozen=True, eq=False)
-class Tracks:
-    """What is to be normalised: files, a band and templates.
-
-    Attributes
-    ----------
-    files : jfstat.SFTFiles
-    low, high : float
-        Hz.
-    templates : Templates
-    reftime : time or None
-    how : dict
-        Other keywords of `jfstat.normalise`: dfreq, bins, sqrt_sx, ephemeris.
-    """
-
-    files: jfstat.SFTFiles
-    low: float
-    high: float
-    templates: Templates
-    reftime: Any
-    how: dict[str, Any]
+class Tracks(Source):
+    """What is to be normalised; `how` are the other keywords of `jfstat.normalise`."""
 
     def normalised(self) -> tuple[jfstat.NormalisedSFTs, jfstat.Doppler]:
         """Return the data and the bank."""
-        templates = self.templates
-        sfts = self._read(templates.extremes, templates.fdots)
+        templates, guard = self.templates, (MARGIN_BINS + self.how["bins"]) / self.files.times.tsft
+        sfts = self.read(self.low, self.high, guard, templates.extremes, templates.fdots)
         data = self._of(sfts)
         bank = templates.bank(data, self.reftime)
         if templates.mismatch is None:
             return data, bank
-        wider = self._read(bank.orbit, spin_ranges(bank), sfts)  # a lattice extends beyond its ranges
+        # a lattice extends beyond its ranges
+        wider = self.read(self.low, self.high, guard, bank.orbit, spin_ranges(bank), sfts)
         return data if wider is sfts else self._of(wider), bank
 
     def _of(self, sfts: jfstat.SFTs) -> jfstat.NormalisedSFTs:
@@ -125,19 +98,12 @@ class Tracks:
                 raise
             raise ValueError(str(error).replace(word, "--bins" if word == "bins" else "--dFreq", 1)) from None
 
-    def _read(self, orbit: Any, fdots: Any, known: Any = None) -> jfstat.SFTs:
-        """Read the SFTs of the band, unless those at hand suffice."""
-        guard = (MARGIN_BINS + self.how["bins"]) / self.files.times.tsft
-        around: Any = dict(orbit=orbit, fdots=fdots, reftime=self.reftime, known=known)
-        return read_band(self.files, self.low, self.high, guard, noise_bins=self.how["sqrt_sx"].reach, **around)
-
 
 def plan(arguments: Arguments) -> Work:
     """Return the search that the options ask for."""
     if arguments.outputFstat is not None and not arguments.outputFstat.endswith(TABLES):
         raise ValueError("--outputFstat must end with .ecsv or .hdf5: the text format is for 2F.")
-    if arguments.vetoLines and arguments.linefiles is None:
-        raise ValueError("--vetoLines needs --linefiles: name the lists of lines.")
+    check_veto(arguments)
     chosen = kept(arguments, "criticalRatioThreshold")
     division = division_of(arguments)
     low, high = positive_band(arguments)

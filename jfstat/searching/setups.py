@@ -133,7 +133,7 @@ def search_setups(
                 cost = each * n_coherent * n_frequencies
                 cost += adding * most * n_frequencies if coherent and adding is not None else 0.0
                 lost = _mean_loss(own, coherent)
-                threshold = _threshold(alarm, n_templates * n_frequencies, n_segments)
+                threshold = threshold_of_mean(alarm, n_templates * n_frequencies, n_segments)
                 h0 = strain_exceeding(threshold, n_segments, power * (1 - lost), CONFIDENCE)
                 depth = float(sensitivity_depth(observation, h0))
                 counts = n_templates, n_coherent, n_templates * n_frequencies
@@ -216,7 +216,7 @@ def _coherent_sizes(observation: Observation, mismatch: float, bank: Mapping[str
     return np.array([bank_size(observation.segment(int(i)), mismatch, **own) for i in chosen])
 
 
-def _threshold(false_alarm: float, n: float, n_segments: int) -> float:
+def threshold_of_mean(false_alarm: float, n: float, n_segments: int) -> float:
     """Return the mean of 2F over segments that the largest of n independent values exceeds with a probability."""
     from scipy.stats import chi2
 

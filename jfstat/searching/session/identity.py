@@ -50,7 +50,7 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
         "jax": jax.__version__,
         "platform": device_of(data).platform,
         "detectors": list(data.detectors),
-        "sites": hashlib.sha256(np.round(data.observation.response, 9).tobytes()).hexdigest()[:16],
+        "sites": digest(np.round(data.observation.response, 9)),
         "start": int(np.min(data.observation.epoch)),
         "segments": data.n_segments,
         "statistic": _described(task.statistic),
@@ -62,7 +62,7 @@ def identity(task: Task, unit: tuple[int, int] | None) -> Identity:
         # files of other content may have the same name
         "orbits": column_sums(data.observation.trajectory.positions.reshape(-1, 6).T),
         "reftime": [float(task.reftime.seconds), float(task.reftime.nanoseconds)],
-        "times": hashlib.sha256(times.tobytes()).hexdigest()[:16],
+        "times": digest(times),
         "data": [float(f"{x:.8g}") for x in numbers],
         "n_templates": len(stack.alpha),
         "bank": bank_sums(stack),
