@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
     from jfstat.pulsars.timingerrors import TimingErrors, timing_errors
+    from jfstat.searching.background import background
+    from jfstat.searching.empirical import empirical_false_alarm, empirical_thresholds
     from jfstat.searching.knownpulsars import PulsarBand
     from jfstat.searching.options import Keep, Run
     from jfstat.searching.plan import SearchPlan, plan_search
@@ -239,6 +241,7 @@ __all__ = [
     "antenna_patterns",
     "atom_sizes",
     "atoms",
+    "background",
     "bank_from_table",
     "bank_size",
     "braking_evolution",
@@ -252,6 +255,8 @@ __all__ = [
     "each_sft",
     "ellipticity",
     "ellipticity_likelihoods",
+    "empirical_false_alarm",
+    "empirical_thresholds",
     "enable_export",
     "estimate_amplitude",
     "find_sfts",
@@ -448,6 +453,7 @@ _HOMES = {
     "antenna_patterns": "jfstat.geometry.polarisations",
     "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
+    "background": "jfstat.searching.background",
     "bank_from_table": "jfstat.candidates.tables",
     "bank_size": "jfstat.banks.template_bank",
     "braking_evolution": "jfstat.signal.piecewise",
@@ -461,6 +467,8 @@ _HOMES = {
     "each_sft": "jfstat.strain.files",
     "ellipticity": "jfstat.inference.neutronstars",
     "ellipticity_likelihoods": "jfstat.inference.population",
+    "empirical_false_alarm": "jfstat.searching.empirical",
+    "empirical_thresholds": "jfstat.searching.empirical",
     "enable_export": "jfstat.exporting",
     "estimate_amplitude": "jfstat.statistic.fstat",
     "find_sfts": "jfstat.sfts.reading",

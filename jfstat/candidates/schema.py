@@ -167,6 +167,18 @@ COLUMNS = {
         Column("gps", "GPS time of the middle of a segment.", "s", stale=False),
         Column("freq_at_gps", "Frequency of the path in the source's frame at `gps`.", "Hz", stale=False),
     ),
+    "`background`, `empirical_false_alarm`, `empirical_thresholds`": (
+        Column("position", "Number of the position at which the background was measured.", stale=False),
+        Column("rotation", "Angle by which the bank was turned about the Earth's axis.", "rad", stale=False),
+        Column("fmin", "Lower end of a sub-band.", "Hz", stale=False, double=True),
+        Column("fmax", "Upper end of a sub-band.", "Hz", stale=False, double=True),
+        Column("threshold", "Value that noise exceeds in a search with the probability `meta['false_alarm']`."),
+        Column("threshold_error", "Standard deviation of the threshold that belongs to this probability."),
+        Column("empirical_false_alarm", "Probability that noise alone is as loud, by the measured background."),
+        Column("empirical_false_alarm_low", "Lower end of its 90 % interval."),
+        Column("empirical_false_alarm_high", "Upper end of its 90 % interval."),
+        Column("background", "Distribution that the probability is from: `common`, `own` or `rank`."),
+    ),
     "`refine`": (
         Column("start_twoF", "2F at the candidate.", digits=STATISTIC),
         Column("start_mean_twoF", "Mean of 2F over segments at the candidate.", digits=STATISTIC),

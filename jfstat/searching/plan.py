@@ -14,6 +14,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.details import Details
+from jfstat.candidates.tables import Meta
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import is_exhausted
 from jfstat.data.normalised import NormalisedSFTs
@@ -28,9 +29,9 @@ from jfstat.searching.driver.mesh import spans_processes
 from jfstat.searching.options import Keep, Run
 from jfstat.searching.reduce.state import NOTHING_FOUND, State
 from jfstat.searching.reduce.toplist import Toplist, checked_threshold
-from jfstat.searching.result import Asked, compiling_columns, result_table
+from jfstat.searching.result import Asked, compiling_columns, result_table, search_meta
 from jfstat.searching.session.checkpoint import Checkpoint, checkpoint_path
-from jfstat.searching.session.identity import identity
+from jfstat.searching.session.identity import Identity, identity
 from jfstat.searching.session.pace import Pace
 from jfstat.searching.session.processes import agreed_division, is_first
 from jfstat.searching.session.progress import progress_bar
@@ -142,17 +143,30 @@ class SearchPlan(Displayed):
             If a search with a checkpoint is asked to stop.
         """
         path, task = self._checkpoint, self._task
-        own = {} if path is None and self._run.unit is None else identity(task, self._run.unit)
+        own = {} if path is None and self._run.unit is None else self.identity()
         stored = None if path is None else Checkpoint(path, own, spans_processes(self._run.mesh))
         in_use = nullcontext() if stored is None else stored.in_use()
         with in_use, compiling_columns(task, self._asked.details) as later:
             division, state = self._divided_and_searched(stored, later)
         return result_table(task, division, state, self._asked, own)
 
+    def loudest(self) -> tuple[dict[str, list[float]], Meta]:
+        """Run the search for the loudest value of each sub-band alone; return them and the meta of the search.
+
+        They are as in ``meta["loudest_per_subband"]``. No candidate's columns are computed.
+        """
+        division, state = self._divided_and_searched(None, None)
+        meta = search_meta(self._task, division, state, self._asked)
+        return meta["loudest_per_subband"], meta
+
+    def identity(self) -> Identity:
+        """Return what distinguishes this search from others."""
+        return identity(self._task, self._run.unit)
+
     def _divided_and_searched(self, stored: Checkpoint | None, later: Thread | None) -> tuple[Division, State]:
         """Return the division of the search, from the checkpoint if there is one, and what all batches contain.
 
-        The thread `later`, of `compiling_columns`, is started when the search's program is traced.
+        The thread `later`, of `compiling_columns`, if any, is started when the search's program is traced.
 
         Raises
         ------

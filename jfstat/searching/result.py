@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -47,6 +47,11 @@ class Frequencies(NamedTuple):
     first: float
     step: float
     n: int
+
+    @classmethod
+    def of(cls, data: Any) -> Frequencies:
+        """Return the frequencies of data that can be searched."""
+        return cls(float(data.fmin), float(data.dfreq), data.layout.n_frequencies)
 
     def at(self, index: np.ndarray) -> np.ndarray:
         """Return elements of ``data.frequencies``, equal to the last bit, without computing all of them: there may be
@@ -126,17 +131,12 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
     own : Identity
         Identity of the search, needed for the tables of units only.
     """
-    data, statistic = task.data, task.statistic
-    frequencies = Frequencies(float(data.fmin), float(data.dfreq), data.layout.n_frequencies)
+    statistic, frequencies = task.statistic, Frequencies.of(task.data)
     found = candidates(task.stack, state.peaks, frequencies)
     columns = statistic.columns(task, found, state.peaks, asked.details) | {"template": state.peaks.template}
     if asked.lines is not None:
-        columns["line"] = crossed_lines(data.observation, found, asked.lines)
-    meta = result_meta(task, frequencies, state, asked) | {
-        "statistic": statistic.name,
-        **statistic.meta(task, division),
-        "engine": division.engine,
-        "processor": processor_of(data),
+        columns["line"] = crossed_lines(task.data.observation, found, asked.lines)
+    meta = search_meta(task, division, state, asked) | {
         "batch_size": division.batch_size,
         "device_bytes": division.device_bytes,
         "unit": None if asked.unit is None else list(asked.unit),
@@ -147,8 +147,18 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
             "groups": None if division.same_source else [list(group) for group in division.groups],
         },
     }
-    found_table = finished(columns, meta, type(statistic)) if asked.unit is None else PlainTable(columns, meta)
-    return found_table.in_units
+    finished_table = finished(columns, meta, type(statistic)) if asked.unit is None else PlainTable(columns, meta)
+    return finished_table.in_units
+
+
+def search_meta(task: Task, division: Division, state: State, asked: Asked) -> Meta:
+    """Return the meta of a search, apart from how it was divided."""
+    return result_meta(task, Frequencies.of(task.data), state, asked) | {
+        "statistic": task.statistic.name,
+        **task.statistic.meta(task, division),
+        "engine": division.engine,
+        "processor": processor_of(task.data),
+    }
 
 
 def processor_of(data: object) -> str:

@@ -80,6 +80,10 @@ class Statistic(ABC):
         names."""
         return value
 
+    def as_column(self, values: np.ndarray) -> np.ndarray:
+        """Return values as the column that `loudness` names has them, from what `Reduction.reduced` gives."""
+        return values
+
     def margin(self, segments: Observation, bank: Doppler, fmax: float) -> float:
         """Return how much wider a band must be on either side for all its frequencies to be searched, Hz.
 

@@ -128,9 +128,9 @@ class Transient(XlaStatistic):
             return value
         return float(2 * np.log(10.0) * (value - log10_bayes(0.0, self.windows.rho_max)))
 
-    def _loudness(self, twoF: np.ndarray) -> np.ndarray:
-        """Return the values as the table holds them: 2F unchanged, or log10 B_tS/G."""
-        return np.asarray(log10_bayes(0.5 * twoF, self.windows.rho_max)) if self.bayes else twoF
+    def as_column(self, values: np.ndarray) -> np.ndarray:
+        """Return 2F unchanged, and 2 ln of the mean of exp(F) as log10 B_tS/G."""
+        return np.asarray(log10_bayes(0.5 * values, self.windows.rho_max)) if self.bayes else values
 
     def template_bytes(self, layout: Layout, n_detectors: int, orbit: bool) -> int:
         """Return the device memory per template, bytes: each detector's interpolated series, the sums with copies, all
@@ -168,7 +168,7 @@ class Transient(XlaStatistic):
     def columns(self, task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
         """Return parameters, what was found, and the map of each candidate from its own atoms."""
         columns = parameter_values(found)
-        columns[self.loudness({"ranking": self.ranking})] = self._loudness(peaks.twoF.astype(np.float64))
+        columns[self.loudness({"ranking": self.ranking})] = self.as_column(peaks.twoF.astype(np.float64))
         names = ("twoF", *TRANSIENT_COLUMNS)
         maps = np.full((len(found.alpha), len(names)), np.nan)
         for row, own in transient_values(task.data, found, self.windows):
@@ -193,7 +193,7 @@ class Transient(XlaStatistic):
     def meta(self, task: Task, division: Division) -> Meta:
         """Return the range of windows, the ranking, and the threshold as the user gave it."""
         least = task.toplist.threshold
-        own = None if least is None else float(self._loudness(np.array(least)))
+        own = None if least is None else float(self.as_column(np.array(least)))
         return {"transient": transient_meta(self.windows), "threshold": own, "ranking": self.ranking}
 
     @classmethod
