@@ -4,17 +4,19 @@
 
 Each search is directed: a random position in the sky, a band of 0.1 Hz at random frequencies about 200 Hz, two days of
 two detectors with gaps, and a few spin-downs. The noise is Gaussian and stationary; or its floor drifts by factors from
-SFT to SFT and has a slope, and there are some lines: steady, drifting or wandering, in one or both detectors, from hardly
-visible to loud. Searches claim a false alarm where the smallest probability of their candidates is below 10 % or 1 %, by
-the formula for Gaussian noise (`false_alarm`) and by the measured background (`empirical_false_alarm`).
+SFT to SFT and has a slope, and there are some lines: steady, drifting or wandering, in one or both detectors, from
+hardly visible to loud. Searches claim a false alarm where the smallest probability of their candidates is below 10 % or
+1 %, by the formula for Gaussian noise (`false_alarm`) and by the measured background (`empirical_false_alarm`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ import jfstat  # noqa: E402
 START, DAYS, TSFT, SQRT_SX, DETECTORS = 1_167_458_304, 2.0, 1800, 4e-24, ("H1", "L1")
 WIDTH, GUARD = 0.1, 0.3
 LEVELS = 0.1, 0.01
+KINDS = "gaussian noise", "lines and drifts"
 
 
 def start_times() -> dict[str, list[int]]:
@@ -109,27 +112,34 @@ def rates(searches: list[dict[str, float]]) -> dict[str, Any]:
     return result
 
 
+def one_search(seed: int, kind: int, number: int, positions: int | None) -> dict[str, float]:
+    """One search of a kind, given what its random numbers depend on."""
+    return search(np.random.default_rng([seed, kind, number]), KINDS[kind] == "lines and drifts", positions)
+
+
 def main() -> None:
     """Run the searches and write their rates."""
     parser = argparse.ArgumentParser(description="claimed and seen false alarms in noise with lines")
     parser.add_argument("--searches", type=int, default=1000)
     parser.add_argument("--positions", type=int, help="as for jfstat.background")
-    parser.add_argument("--kinds", nargs="+", default=["gaussian noise", "lines and drifts"])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    result: dict[str, Any] = {"command": f"python examples/false_alarms.py --searches {arguments.searches}"}
-    for number, kind in enumerate(("gaussian noise", "lines and drifts")):
-        if kind not in arguments.kinds:
-            continue
-        began, done = time.perf_counter(), []
-        for i in range(arguments.searches):
-            done.append(search(np.random.default_rng([arguments.seed, number, i]), number == 1, arguments.positions))
-            if (i + 1) % 50 == 0:
-                print(kind, i + 1, rates(done), f"{(time.perf_counter() - began) / (i + 1):.2f} s each", flush=True)
-        result[kind] = rates(done)
-        if arguments.output is not None:
-            arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+    n = arguments.searches
+    result: dict[str, Any] = {"command": f"python examples/false_alarms.py --searches {n}"}
+    with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
+        for kind, name in enumerate(KINDS):
+            began, done = time.perf_counter(), []
+            jobs = partial(one_search, arguments.seed, kind, positions=arguments.positions)
+            for one in pool.imap_unordered(jobs, range(n)):
+                done.append(one)
+                if len(done) % 100 == 0:
+                    seconds = (time.perf_counter() - began) / len(done)
+                    print(name, len(done), rates(done), f"{seconds:.2f} s each", flush=True)
+            result[name] = rates(done)
+            if arguments.output is not None:
+                arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

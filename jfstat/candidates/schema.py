@@ -172,11 +172,21 @@ COLUMNS = {
         Column("rotation", "Angle by which the bank was turned about the Earth's axis.", "rad", stale=False),
         Column("fmin", "Lower end of a sub-band.", "Hz", stale=False, double=True),
         Column("fmax", "Upper end of a sub-band.", "Hz", stale=False, double=True),
-        Column("threshold", "Value that noise exceeds in a search with the probability `meta['false_alarm']`."),
-        Column("threshold_error", "Standard deviation of the threshold that belongs to this probability."),
-        Column("empirical_false_alarm", "Probability that noise alone is as loud, by the measured background."),
-        Column("empirical_false_alarm_low", "Lower end of its 90 % interval."),
-        Column("empirical_false_alarm_high", "Upper end of its 90 % interval."),
+        Column(
+            "threshold",
+            "Value that noise exceeds in a search with the probability `meta['false_alarm']`.",
+            digits=STATISTIC,
+        ),
+        Column(
+            "threshold_error", "Standard deviation of the threshold that belongs to this probability.", digits=STATISTIC
+        ),
+        Column(
+            "empirical_false_alarm",
+            "Probability that noise alone is as loud, by the measured background.",
+            digits=".3g",
+        ),
+        Column("empirical_false_alarm_low", "Lower end of its 90 % interval.", digits=".3g"),
+        Column("empirical_false_alarm_high", "Upper end of its 90 % interval.", digits=".3g"),
         Column("background", "Distribution that the probability is from: `common`, `own` or `rank`."),
     ),
     "`refine`": (

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments
 
 WRITTEN = (
-    *("outputFstat", "outputLoudest", "outputTransientStats", "outputTrack", "outputGrid", "outputTiming"),
+    *(
+        "outputFstat",
+        "outputLoudest",
+        "outputTransientStats",
+        "outputTrack",
+        "outputGrid",
+        "outputBackground",
+        "outputTiming",
+    ),
     *("outputTransientStatsAll", "outputPSD", "plot", "spectrogram", "output", "checkpoint"),
 )
 """Options that each name a file to write."""

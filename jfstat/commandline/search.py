@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
+from jfstat.commandline.background import Background, add_background, background_of
 from jfstat.commandline.band import Band, add_band, band_of, planned, say_noise
 from jfstat.commandline.spellings import (
     ODDS,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 WIDE = (
     *("dFreq", "RngMedWindow", "vetoLines", "lineVeto", "countTemplates", "checkpoint", "unit", "batchSize", "engine"),
-    *("devices", "distributed"),
+    *("devices", "distributed", "backgroundPositions"),
 )
 """Options for which one template too is searched in the series of a band, not in the bins around it alone."""
 
@@ -51,6 +52,7 @@ def add_parser(subparsers: Any) -> None:
     out = parser.add_argument_group("output")
     add(out, "outputFstat", "outputLoudest", "NumCandidatesToKeep", "TwoFthreshold", "cluster", *ODDS)
     add(out, "outputGrid", "RankingStatistic", "BSGLthreshold", "linefiles", "vetoLines", "lineVeto", "noDetails")
+    add_background(parser.add_argument_group("the background, measured"))
     add_work(parser.add_argument_group("the work and its division"))
     parser.set_defaults(plan=plan)
 
@@ -65,6 +67,7 @@ class Wanted:
     top, threshold, keep, details
         As for `jfstat.plan_search`.
     line_veto : bool
+    background : Background or None
     table, loudest, stats, maps : str or None
         Files.
     """
@@ -75,6 +78,7 @@ class Wanted:
     keep: jfstat.Keep
     details: jfstat.Details
     line_veto: bool
+    background: Background | None
     table: str | None
     loudest: str | None
     stats: str | None
@@ -98,12 +102,14 @@ def plan(arguments: Arguments) -> Work:
         _keep(arguments, band),
         _details(arguments, band),
         arguments.lineVeto,
+        background_of(arguments),
         arguments.outputFstat,
         arguments.outputLoudest,
         arguments.outputTransientStats,
         arguments.outputTransientStatsAll,
     )
-    check_outputs((wanted.table, wanted.loudest, wanted.stats, wanted.maps), division.together)
+    own = None if wanted.background is None else wanted.background.path
+    check_outputs((wanted.table, wanted.loudest, wanted.stats, wanted.maps, own), division.together)
     alone = band.low == band.high and band.templates.single and wanted.statistic is None and band.segments is None
     alone = alone and arguments.first_given(*WIDE) is None
     return partial(_run, division, band, wanted, alone)
@@ -242,7 +248,9 @@ def _over_the_band(division: Division, band: Band, wanted: Wanted) -> tuple[Any,
     done = planned(division, jfstat.plan_search(data, bank, *chosen, **how), data.n_segments)
     if done is None:
         return None
-    loudest = None
+    found, loudest = done[0], None
+    if wanted.background is not None:
+        found = wanted.background.judged(division, found, (data, bank, wanted.statistic), wanted.keep)
     if wanted.loudest is not None and isinstance(wanted.statistic, jfstat.Transient):
         loudest = jfstat.plan_search(data, bank, top=1, **how).run()
-    return done[0], loudest, data, done[1]
+    return found, loudest, data, done[1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jfstat
+from jfstat.commandline.background import Background, add_background, background_of
 from jfstat.commandline.band import Band, add_band, band_of, planned, say_noise
 from jfstat.commandline.spellings import ODDS, add, kept, line_prior, segments_option
 from jfstat.commandline.words import natural, number, numbers
@@ -79,6 +80,7 @@ def add_parser(subparsers: Any) -> None:
         "amplitude, and of the logarithms of the jumps' probabilities, at or above this, no unit",
     )
     add(out, *ODDS, "noDetails")
+    add_background(parser.add_argument_group("the background, measured"))
     add_work(parser.add_argument_group("the work and its division"), engines=False)
     parser.set_defaults(plan=plan)
 
@@ -98,10 +100,11 @@ def plan(arguments: Arguments) -> Work:
     statistic = jfstat.BestPath(jumps, _amplitude(arguments), arguments.subband)
     robust = len(band.files.times.detectors) > 1 and not arguments.noDetails
     details = jfstat.Details(not arguments.noDetails, line_prior=line_prior(arguments) if robust else None)
-    check_outputs((arguments.outputFstat, path), division.together)
+    measured = background_of(arguments)
+    check_outputs((arguments.outputFstat, path, arguments.outputBackground), division.together)
     keep = jfstat.Keep(bounds=band.templates.bounds or None)
     how: Any = dict(keep=keep, details=details, run=division.run)
-    return partial(_run, division, band, statistic, chosen, how, (arguments.outputFstat, path))
+    return partial(_run, division, band, statistic, chosen, how, (arguments.outputFstat, path), measured)
 
 
 def _jumps(arguments: Arguments) -> Any:
@@ -138,6 +141,7 @@ def _run(
     chosen: tuple[int | None, float | None],
     how: dict[str, Any],
     paths: tuple[str | None, str | None],
+    measured: Background | None,
 ) -> None:
     """Prepare and search; write the tables and print the loudest candidate."""
     data, bank = band.prepared()
@@ -147,6 +151,8 @@ def _run(
     if done is None or not division.is_first:
         return
     found, seconds = done
+    if measured is not None:
+        found = measured.judged(division, found, (data, bank, statistic), how["keep"])
     said = write_all(
         (paths[0], partial(jfstat.write_candidates, found), f"{len(found)} candidates"),
         (paths[1] if len(found) else None, partial(_write_track, data, found, statistic), "the path of the first"),

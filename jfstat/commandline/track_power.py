@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
+from jfstat.commandline.background import Background, add_background, background_of
 from jfstat.commandline.band import Source, add_band, planned, positive_band, reference_of, say_noise
 from jfstat.commandline.banks import spin_ranges, templates_of
 from jfstat.commandline.spellings import (
@@ -69,6 +70,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add(out, "linefiles", "vetoLines")
     add(out, "noDetails", help="leave out the critical ratio of each detector alone")
+    add_background(parser.add_argument_group("the background, measured"))
     add_work(parser.add_argument_group("the work and its division"), engines=False)
     parser.set_defaults(plan=plan)
 
@@ -113,9 +115,10 @@ def plan(arguments: Arguments) -> Work:
     tracks = Tracks(data_files(arguments), low, high, templates, reference_of(arguments, templates), how)
     lines, bounds = known_lines(arguments.linefiles), templates.bounds or None
     keep = jfstat.Keep(lines=lines, veto_lines=arguments.vetoLines, bounds=bounds)
-    check_outputs((arguments.outputFstat,), division.together)
+    measured = background_of(arguments)
+    check_outputs((arguments.outputFstat, arguments.outputBackground), division.together)
     wanted: Any = dict(keep=keep, details=jfstat.Details(not arguments.noDetails), run=division.run)
-    return partial(_run, division, tracks, chosen, wanted, arguments.outputFstat)
+    return partial(_run, division, tracks, chosen, wanted, arguments.outputFstat, measured)
 
 
 def _run(
@@ -124,6 +127,7 @@ def _run(
     chosen: tuple[int | None, float | None],
     wanted: dict[str, Any],
     path: str | None,
+    measured: Background | None,
 ) -> None:
     """Normalise and search; write the table and print the loudest candidate."""
     data, bank = tracks.normalised()
@@ -133,6 +137,8 @@ def _run(
     if done is None or not division.is_first:
         return
     found, seconds = done
+    if measured is not None:
+        found = measured.judged(division, found, (data, bank, plan.statistic), wanted["keep"])
     found.meta["noise"] = tracks.how["sqrt_sx"].words
     said = write_all((path, partial(jfstat.write_candidates, found), f"{len(found)} candidates"))
     print(f"{found.meta['n_twoF']} values of power for {found.meta['n_templates']} template(s) in {seconds:.1f} s")

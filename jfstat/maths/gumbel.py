@@ -1,17 +1,21 @@
 """Describe maxima of many random values by Gumbel distributions, with all that a few maxima leave open.
 
 The largest of many values whose distributions fall exponentially has the distribution function
-exp(-exp(-(x - mu)/beta)). What samples of maxima say of mu and beta follows from Bayes' theorem, with a flat prior in mu
-and in ln(beta). For distributions with a location and a scale this prior makes predictions right as frequencies, too:
-among many samples of any number of maxima, as many further maxima exceed a value as the prediction says.
+exp(-exp(-(x - mu)/beta)). What samples of maxima say of mu and beta follows from Bayes' theorem, with a flat prior in
+mu and in ln(beta). For distributions with a location and a scale this prior makes predictions right as frequencies,
+too: among many samples of any number of maxima, as many further maxima exceed a value as the prediction says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 LOG_RANGE, COARSE, FINE = 3.0, 241, 201
 """Range of ln(beta) on both sides of a first estimate, and numbers of values on two grids."""
@@ -91,11 +95,11 @@ class Maximum:
         low = self.sample.min()
         return np.log(np.sum(np.exp(-(self.sample - low) / self.scale.beta[:, None]), axis=1)) - low / self.scale.beta
 
-    def exceeded(self, x: np.ndarray) -> np.ndarray:
+    def exceeded(self, x: ArrayLike) -> np.ndarray:
         """Return the probability that one more maximum reaches x: (...) from (...).
 
-        Given beta, exp(mu/beta) has a gamma distribution of shape K and rate S, the sum of exp(-x/beta) over the sample;
-        the mean over it of the Gumbel distribution is (1 + exp(-x/beta)/S)^(-K).
+        Given beta, exp(mu/beta) has a gamma distribution of shape K and rate S, the sum of exp(-x/beta) over the
+        sample; the mean over it of the Gumbel distribution is (1 + exp(-x/beta)/S)^(-K).
         """
         ratio = np.exp(np.minimum(-np.asarray(x)[..., None] / self.scale.beta - self._log_sums(), 700.0))
         return -np.expm1(-len(self.sample) * np.log1p(ratio)) @ self.scale.probability
@@ -106,14 +110,15 @@ class Maximum:
 
         middle, step = float(np.median(self.sample)), float(self.scale.beta @ self.scale.probability)
         low, high = middle - step, middle + step
-        while self.exceeded(np.float64(low)) < p:
+        while self.exceeded(low) < p:
             low -= 2 * (middle - low)
-        while self.exceeded(np.float64(high)) > p:
+        while self.exceeded(high) > p:
             high += 2 * (high - middle)
-        return float(brentq(lambda x: float(self.exceeded(np.float64(x))) - p, low, high, rtol=1e-10))
+        found: Any = brentq(lambda x: float(self.exceeded(x)) - p, low, high)
+        return float(found)
 
     def _locations(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return equally likely values of mu/beta at each value of beta, (n, LOCATIONS), and the probability of each."""
+        """Return equally likely values of mu/beta at each beta, (n, LOCATIONS), and the probability of each."""
         from scipy.special import gammaincinv
 
         quantiles = gammaincinv(len(self.sample), (np.arange(LOCATIONS) + 0.5) / LOCATIONS)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
 from jfstat.atomic import replacing
-from jfstat.banks.comparison import Comparison, compared
 from jfstat.candidates.details import Details
 from jfstat.candidates.tables import Meta, in_units
 from jfstat.data.fstatdata import FstatData
@@ -25,6 +20,7 @@ from jfstat.data.normalised import NormalisedSFTs
 from jfstat.public import host
 from jfstat.searching.bank import stacked_bank
 from jfstat.searching.driver.mesh import spans_processes
+from jfstat.searching.offsource import Turn, turn_of
 from jfstat.searching.options import Keep, Run
 from jfstat.searching.plan import SearchPlan, plan_search
 from jfstat.searching.session.checkpoint import (
@@ -40,19 +36,10 @@ from jfstat.searching.session.lock import held
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.statistic import Statistic
 from jfstat.signal.templates import Doppler
-from jfstat.signal.values import replaced, values, varied_parameters, with_fields
-from jfstat.validation import is_whole, shown
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-APART, NEIGHBOURS = 25.0, 1.0
-"""Mismatch, by the metric, of a position from the bank's own: the phases differ by 5 rad rms, so that a signal shows some
-per cents of its rho^2 at most; and of two positions from each other, so that noise differs."""
-USUAL, FEWEST, MOST = 100, 10, 10_000
-"""Default, smallest and largest number of positions."""
-INDISTINCT = 1e-6
-"""Ratio of lengths below which a combination of parameters changes nothing that the data could show."""
 OF_CANDIDATES = ("top", "threshold", "bsgl_threshold", "cluster", "bounds")
 """Keys of the meta of a search that concern its candidates, which a background has not."""
 
@@ -69,26 +56,31 @@ def background(
     lines: QTable | None = None,
     run: Run | None = None,
 ) -> QTable:
-    """Search the same data with the same bank turned to other right ascensions, and return the loudest values there.
+    """Search the same data with the same bank at other sky positions, and return the loudest values there.
 
-    Where the noise is not Gaussian, because of instrumental lines or a drifting floor, the probability of loud values is
-    not what formulas say. It is measured at positions where the signal cannot be ("off-sourcing": Isi et al. 2020, Phys.
-    Rev. D 102, 123027). `empirical_false_alarm` and `empirical_thresholds` take the table that this returns.
+    Where the noise is not Gaussian, because of instrumental lines or a drifting floor, the probability of loud values
+    is not what formulas say. It is measured at positions where the signal cannot be ("off-sourcing": Isi et al. 2020,
+    Phys. Rev. D 102, 123027). `empirical_false_alarm` and `empirical_thresholds` take the table that this returns.
 
-    All templates are turned about the Earth's axis by the same angle, so that declinations, and thus the detectors'
-    antenna patterns over a day, stay. The angles are as small as they may be: lines, whose width in the search depends
-    on the position, then look as they do at the source. By the metric of the data at the lowest frequency, maximised
-    over the frequency and all that the bank varies, each position is 5 rad rms of phase from the bank's own, and at
-    least 1 rad from the others; a signal shows some per cents of its rho^2 at most there. The time is that of a search
-    for each position.
+    All templates are turned together about the Earth's axis, so that their declinations stay, and with them the
+    detectors' antenna patterns over a day; or, where these circles have no room for so many positions, about the pole
+    of the ecliptic, so that the Doppler shifts of a year stay. The angles are as small as they may be: lines, whose
+    width depends on the position, then look as they do at the source. By the metric of the data at the lowest
+    frequency, the least over the frequency and all that the bank varies but the position, each position is 5 rad rms of
+    phase from the bank's own, and at least 1 rad from its neighbours. The time is that of a search for each position.
+
+    A loud signal is seen at other positions, too: with up to a quarter of its rho^2 at the nearest in data of two days,
+    with less than a hundredth in data of weeks. If its 2F is some hundreds, subtract it from the data for the
+    background alone: ``add_signal(data, point, amplitude)`` with the candidate's refined template and amplitude, and pi
+    added to ``phi0``.
 
     Parameters
     ----------
     data : FstatData or NormalisedSFTs
         Data of the search.
     bank : Doppler or QTable
-        Its bank. With a range of sky positions it must leave room for others around the Earth's axis: the background of
-        a search of the whole sky cannot be measured in this way.
+        Its bank. Its sky positions must leave room for others around one of these axes: the background of a search of
+        the whole sky cannot be measured in this way.
     statistic : Statistic, optional
         Its statistic; by default as for `search`.
     positions : int, optional
@@ -108,8 +100,9 @@ def background(
     -------
     QTable
         A row for each position and sub-band. Columns: ``position``, a number from 0; ``rotation``, the angle by which
-        the bank was turned, rad; ``fmin`` and ``fmax``, the ends of the sub-band, Hz; and the loudest value in it, named
-        as the statistic's column, such as ``twoF``. Meta: that of the search, with ``positions``.
+        the bank was turned, rad; ``fmin`` and ``fmax``, the ends of the sub-band, Hz; and the loudest value in it,
+        named as the statistic's column, such as ``twoF``. Meta: that of the search, with ``positions``, their number,
+        and ``axis``, "Earth" or "ecliptic".
 
     Raises
     ------
@@ -140,11 +133,12 @@ def background(
         return plan_search(data, turned, statistic, progress=False, **how)
 
     first = plan(stack)  # checks all arguments
-    angles = rotations(data, stack, positions)
-    with _Finished.at(checkpoint, first, angles) as done:
+    turn = turn_of(data, stack, positions)
+    angles = turn.angles
+    with _Finished.at(checkpoint, first, turn) as done:
         with progress_bar(len(angles), progress, "background", "positions", len(done.loudest)) as advance:
             for angle in angles[len(done.loudest) :]:
-                done.add(*plan(turned_by(stack, float(angle))).loudest())
+                done.add(*plan(turn.turned(stack, float(angle))).loudest())
                 advance(1)
         loudest, meta = done.loudest, done.meta
     n = [len(each["start"]) for each in loudest]
@@ -155,77 +149,9 @@ def background(
         "fmax": np.concatenate([each["stop"] for each in loudest]),
         type(first.statistic).loudness(meta): first.statistic.as_column(np.concatenate([x["twoF"] for x in loudest])),
     }
+    own = {"positions": len(angles), "axis": turn.axis}
     left_out = "loudest_per_subband", "twoF_edges", "twoF_histogram", *OF_CANDIDATES
-    return in_units(columns, {key: x for key, x in meta.items() if key not in left_out} | {"positions": len(angles)})
-
-
-def turned_by(bank: Doppler, angle: float) -> Doppler:
-    """Return a bank turned about the Earth's axis by an angle, rad."""
-    return with_fields(bank, alpha=np.mod(bank.alpha + angle, 2 * math.pi))
-
-
-def rotations(data: FstatData | NormalisedSFTs, bank: Doppler, positions: int | None) -> np.ndarray:
-    """Return the angles by which `background` turns a bank, rad, the smallest first: (n,).
-
-    Raises
-    ------
-    ValueError
-        If `positions` is no whole number from 10 to 10,000, or there is no room for so many.
-    """
-    if positions is not None and not (is_whole(positions) and FEWEST <= positions <= MOST):
-        raise ValueError(f"positions must be a whole number from {FEWEST} to {MOST}, not {shown(positions)}, or None.")
-    alpha = np.sort(np.mod(bank.alpha, 2 * math.pi))
-    width = 2 * math.pi - float(np.max(np.diff(alpha, append=alpha[0] + 2 * math.pi)))
-    loss = _loss(data, bank)
-    nearest, least, usual = (width + _angle(mismatch, loss) for mismatch in (APART, NEIGHBOURS, APART))
-    room = 2 * (math.pi - nearest)
-    most = math.floor(room / least) + 1 if room > 0 else 0
-    n = min(USUAL, most) if positions is None else positions
-    if n > most or n < FEWEST:
-        few = f"{most} positions" if most else "no position"
-        raise ValueError(
-            f"positions must be {FEWEST} or more, and for this bank and these data {few} can be told apart at its "
-            "declinations: take longer data, a higher band, a smaller range of right ascension, or fewer positions."
-        )
-    step = min(usual, room / (n - 1))
-    k = np.arange(n)
-    return np.where(k % 2 == 0, 1.0, -1.0) * (nearest + step * (k // 2))
-
-
-def _loss(data: FstatData | NormalisedSFTs, bank: Doppler) -> float:
-    """Return the mismatch for each square of a small angle by which a bank is turned, rad^-2.
-
-    It holds in the middle of the bank at the lowest frequency, and is the least over frequency and all other parameters
-    that the bank varies.
-    """
-    names = (*(name for name in varied_parameters(bank) if name != "alpha"), "alpha")
-    point: Doppler = jax.tree.map(lambda x: x[len(bank.alpha) // 2], bank)
-    if point.reftime is None:
-        point = with_fields(point, reftime=data.observation.reftime.common)
-    slopes = np.asarray(_slopes(compared(data), point, data.fmin, names))
-    others = slopes[:, :-1] / np.maximum(np.linalg.norm(slopes[:, :-1], axis=0), np.finfo(float).tiny)
-    # without what other parameters take up, by directions that the data tell apart
-    basis, size, _ = np.linalg.svd(others, full_matrices=False)
-    basis = basis[:, size > INDISTINCT * size[0]]
-    left = slopes[:, -1] - basis @ (basis.T @ slopes[:, -1])
-    return float(left @ left)
-
-
-@partial(jax.jit, static_argnames="names")
-def _slopes(comparison: Comparison, point: Doppler, freq: jax.Array, names: tuple[str, ...]) -> jax.Array:
-    """Return the square root of the metric at a template with a frequency, a column for each parameter."""
-    point = replaced(point, ["freq"], jnp.reshape(freq, 1))
-    at = values(point, names)
-    return comparison.slopes(lambda step: replaced(point, names, at + step), jnp.zeros_like(at))
-
-
-def _angle(mismatch: float, loss: float) -> float:
-    """Return the angle of a turn with a mismatch, rad; at most a full turn, for data that no turn changes as much.
-
-    The metric holds for chords: the positions of a detector and the Earth project on directions, not on angles.
-    """
-    half = 0.5 * math.sqrt(mismatch / loss) if loss > 0 else math.inf
-    return 2 * math.asin(half) if half < 1 else 2 * math.pi
+    return in_units(columns, {key: x for key, x in meta.items() if key not in left_out} | own)
 
 
 class _Finished:
@@ -243,7 +169,7 @@ class _Finished:
 
     @classmethod
     @contextmanager
-    def at(cls, checkpoint: str | os.PathLike | None, plan: SearchPlan, angles: np.ndarray) -> Iterator[_Finished]:
+    def at(cls, checkpoint: str | os.PathLike | None, plan: SearchPlan, turn: Turn) -> Iterator[_Finished]:
         """Read what a checkpoint holds, if there is one, and keep others from using it within the ``with`` block.
 
         Raises
@@ -257,7 +183,7 @@ class _Finished:
             yield cls(None, {}, [], {})
             return
         path = checkpoint_path(checkpoint)
-        own = plan.identity() | {"rotations": digest(angles)}
+        own = plan.identity() | {"rotations": digest(turn.pole, turn.angles)}
         with held(written_path(path)):
             content = checkpoint_bytes(path)
             if content is None:

@@ -37,10 +37,10 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     The probability is that of the whole search: 1 - (1 - p)^n, where p is the probability that the loudest value of the
     candidate's sub-band is as loud, and n the number of sub-bands. A line therefore concerns the candidates of its own
     sub-band only. p comes from the maxima of this sub-band at the positions of the background. They have a Gumbel
-    distribution where the noise is Gaussian, and often where it is not; p is then predicted from them with all that they
-    leave open, its location and scale, so that among searches of noise as many are as loud as it says
-    (`jfstat.maths.gumbel`). As for distromax (Tenorio, Modafferi, Keitel & Sintes 2022, Phys. Rev. D 105, 044029), p may
-    be much smaller than one over the number of positions. The column ``background`` says how:
+    distribution where the noise is Gaussian, and often where it is not; p is then predicted from them with all that
+    they leave open, its location and scale, so that among searches of noise as many are as loud as it says
+    (`jfstat.maths.gumbel`). As for distromax (Tenorio, Modafferi, Keitel & Sintes 2022, Phys. Rev. D 105, 044029), p
+    may be much smaller than one over the number of positions. The column ``background`` says how:
 
     - ``common``: sub-bands whose maxima have one scale in common, as in noise without lines; each has its own location;
     - ``own``: the maxima have a Gumbel distribution of another scale;
@@ -57,10 +57,11 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     Returns
     -------
     QTable
-        A copy of `found` with ``empirical_false_alarm``; the ends of the interval that holds the true probability with a
-        credibility of 90 %, ``empirical_false_alarm_low`` and ``empirical_false_alarm_high``; and ``background``. In meta
-        ``empirical_false_alarm`` is the smallest of all candidates, and ``background`` has the numbers of positions,
-        sub-bands, and sub-bands of each kind.
+        A copy of `found` with ``empirical_false_alarm``; the ends of the interval that holds the true probability with
+        a credibility of 90 %, ``empirical_false_alarm_low`` and ``empirical_false_alarm_high``; and ``background``. Far
+        beyond the values of the background the interval spans orders of magnitude, and the probability, a mean over
+        what the maxima leave open, may lie above it. In meta ``empirical_false_alarm`` is the smallest of all
+        candidates, and ``background`` has the numbers of positions, sub-bands, and sub-bands of each kind.
 
     Raises
     ------
@@ -89,8 +90,8 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     if not all(inside):
         outside = float(freq[np.argmin(inside)])
         raise ValueError(
-            f"background has no sub-band for the candidate at {outside:.10g} Hz: give the table of the search, before its "
-            "candidates are refined."
+            f"background has no sub-band for the candidate at {outside:.10g} Hz: give the table of the search, before "
+            "its candidates are refined."
         )
     alarms = np.zeros((3, len(freq)))
     for i in np.unique(place):
@@ -123,10 +124,10 @@ def empirical_thresholds(background: AnyTable, false_alarm: float = 0.01) -> QTa
     Returns
     -------
     QTable
-        A row for each sub-band: ``fmin`` and ``fmax``, Hz; ``threshold``; ``threshold_error``, the standard deviation of
-        the value that is truly exceeded as rarely, given the maxima of the background; and ``background``, see
-        `empirical_false_alarm`. Where this is ``rank``, the threshold is the loudest value of the background if there are
-        positions enough for it, and infinite otherwise, without an error (NaN).
+        A row for each sub-band: ``fmin`` and ``fmax``, Hz; ``threshold``; ``threshold_error``, the standard deviation
+        of the value that is truly exceeded as rarely, given the maxima of the background; and ``background``, see
+        `empirical_false_alarm`. Where this is ``rank``, the threshold is one of the maxima if there are positions
+        enough for it, and infinite otherwise, without an error (NaN).
 
     Raises
     ------

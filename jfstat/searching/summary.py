@@ -73,7 +73,11 @@ def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
     yield f"{first} of {number} candidates, at reference time GPS {meta['reftime']}:"
     for name in found.colnames:
         column = found[name]
-        if name not in ("outside", "line", "line_veto") and column.dtype.kind in "fiu" and column.ndim == 1:
+        if (
+            name not in ("outside", "line", "line_veto", "background")
+            and column.dtype.kind in "fiu"
+            and column.ndim == 1
+        ):
             yield f"  {name:8s} {column_of(name).text(column[row])}"
     if "line" in found.colnames:
         n_crossing = int(np.sum(np.asarray(found["line"]) != ""))
@@ -90,6 +94,10 @@ def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
         yield f"  the largest of {meta['transient']['n_windows']} windows at each point"
     if meta.get("false_alarm") is not None:
         yield f"  false-alarm probability of the {statistic.loudest} in Gaussian noise {meta['false_alarm']:.3g}"
+    if meta.get("empirical_false_alarm") is not None:
+        positions = meta["background"]["positions"]
+        least = meta["empirical_false_alarm"]
+        yield f"  smallest false-alarm probability of a candidate, measured at {positions} other positions {least:.3g}"
 
 
 def _refined_lines(table: AnyTable, row: int) -> Iterator[str]:

@@ -63,7 +63,8 @@ SEGMENTS = {"segments": 2, "segmentDuration": 10800, "segmentList": "segments.tx
 SEARCH = {**DATA, **PREPARED, **SEGMENTS, **BANK, **GRID, **REGION, **WINDOWS, **OUT, **WORK}
 SEARCH |= {"DataFiles": "*.sft", "cohMaxMismatch": ("0.3", SEGMENTED), "outputLoudest": "OUT/l.txt", "cluster": 1}
 SEARCH |= {"RankingStatistic": "BSGL", "BSGLthreshold": 1, "linefiles": "L1lines.txt", "lineVeto": "", "noDetails": ""}
-SEARCH |= {"outputGrid": "OUT/g.txt", "vetoLines": ("", ["--linefiles=L1lines.txt"]), "engine": "xla"}
+BACKGROUND = {"backgroundPositions": 10, "outputBackground": ("OUT/b.ecsv", ["--backgroundPositions=10"])}
+SEARCH |= BACKGROUND | {"outputGrid": "OUT/g.txt", "vetoLines": ("", ["--linefiles=L1lines.txt"]), "engine": "xla"}
 TRACK = {name: x for name, x in SEARCH.items() if name not in (*WINDOWS, "outputGrid")} | {
     "h0": ("1e-24", ["--cosi=0.1"])
 }
@@ -72,7 +73,7 @@ TRACK |= {"jumpProbabilities": "0.2,0.6,0.2", "outputTrack": "OUT/t.ecsv", "logL
 POWER = {name: TRACK[name] for name in (*DATA, *PREPARED, *BANK, *GRID, *REGION, *WORK) if name != "guard"}
 POWER |= {"DataFiles": "*.sft", "dFreq": ("0.00027777777777777778", ["--FreqBand=0.01"]), "bins": 2}
 POWER |= {"outputFstat": "OUT/a.ecsv", "NumCandidatesToKeep": 3, "criticalRatioThreshold": 5, "noDetails": ""}
-POWER |= {"linefiles": "L1lines.txt", "vetoLines": ("", ["--linefiles=L1lines.txt"])}
+POWER |= BACKGROUND | {"linefiles": "L1lines.txt", "vetoLines": ("", ["--linefiles=L1lines.txt"])}
 POINTS = {
     **DATA,
     **PREPARED,
