@@ -62,12 +62,13 @@ def background(
     is not what formulas say. It is measured at positions where the signal cannot be ("off-sourcing": Isi et al. 2020,
     Phys. Rev. D 102, 123027). `empirical_false_alarm` and `empirical_thresholds` take the table that this returns.
 
-    All templates are turned together about the Earth's axis, so that their declinations stay, and with them the
-    detectors' antenna patterns over a day; or, where these circles have no room for so many positions, about the pole
-    of the ecliptic, so that the Doppler shifts of a year stay. The angles are as small as they may be: lines, whose
-    width depends on the position, then look as they do at the source. By the metric of the data at the lowest
-    frequency, the least over the frequency and all that the bank varies but the position, each position is 5 rad rms of
-    phase from the bank's own, and at least 1 rad from its neighbours. The time is that of a search for each position.
+    All templates are turned together about the detectors' mean velocity: Doppler shifts then stay on average, and a
+    line stays in its sub-band. Of data of more than half a year, or where this circle has no room for so many
+    positions, they are turned about the pole of the ecliptic, so that the range of Doppler shifts over a year stays, or
+    else about the Earth's axis. The angles are as small as they may be, so that lines look as they do at the source. By
+    the metric of the data at the lowest frequency, the least over the frequency and all that the bank varies but the
+    position, each position is 5 rad rms of phase from the bank's own, and at least 1 rad from its neighbours. The time
+    is that of a search for each position.
 
     A loud signal is seen at other positions, too: with up to a quarter of its rho^2 at the nearest in data of two days,
     with less than a hundredth in data of weeks. If its 2F is some hundreds, subtract it from the data for the
@@ -102,7 +103,7 @@ def background(
         A row for each position and sub-band. Columns: ``position``, a number from 0; ``rotation``, the angle by which
         the bank was turned, rad; ``fmin`` and ``fmax``, the ends of the sub-band, Hz; and the loudest value in it,
         named as the statistic's column, such as ``twoF``. Meta: that of the search, with ``positions``, their number,
-        and ``axis``, "Earth" or "ecliptic".
+        and ``axis``, "velocity", "ecliptic" or "Earth".
 
     Raises
     ------

@@ -13,6 +13,7 @@ import numpy as np
 from jfstat.banks.comparison import Comparison, compared
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.normalised import NormalisedSFTs
+from jfstat.data.observation import Observation
 from jfstat.geometry.rotation import OBLIQUITY
 from jfstat.signal.parameters import SKY
 from jfstat.signal.templates import Doppler
@@ -22,13 +23,15 @@ from jfstat.validation import is_whole, shown
 APART, NEIGHBOURS = 25.0, 1.0
 """Mismatch, by the metric, of a position from the bank's own, and of two positions from each other: phases differ by 5
 rad rms, so that little is seen of a signal, and by 1 rad, so that the noise is another."""
-USUAL, FEWEST, MOST = 100, 10, 10_000
-"""Default, smallest and largest number of positions."""
-POLES = {
-    "Earth": np.array([0.0, 0.0, 1.0]),
-    "ecliptic": np.array([0.0, -math.sin(OBLIQUITY), math.cos(OBLIQUITY)]),
-}
-"""Poles of the axes that a bank may be turned about, ICRS, by their names in meta."""
+USUAL, ENOUGH, FEWEST, MOST = 100, 50, 10, 10_000
+"""Default number of positions; that for which a better axis is kept though it has no room for so many; the smallest and
+the largest number."""
+ECLIPTIC, EARTH = np.array([0.0, -math.sin(OBLIQUITY), math.cos(OBLIQUITY)]), np.array([0.0, 0.0, 1.0])
+"""Poles of the ecliptic and of the Earth, ICRS."""
+STEADY = 0.5
+"""Least mean velocity, relative to its size, that has a direction to speak of: of data of half a year or less."""
+MOMENT = 60.0
+"""Half of the time over which a velocity is taken, s."""
 INDISTINCT = 1e-6
 """Ratio of lengths below which a combination of parameters changes nothing that the data could show."""
 
@@ -39,7 +42,7 @@ class Turn(NamedTuple):
     Attributes
     ----------
     axis : str
-        "Earth" or "ecliptic".
+        "velocity", "ecliptic" or "Earth".
     pole : (3,) float64 ndarray
         Unit vector of the axis, ICRS.
     angles : (n,) float64 ndarray
@@ -52,8 +55,6 @@ class Turn(NamedTuple):
 
     def turned(self, bank: Doppler, angle: float) -> Doppler:
         """Return a bank turned by an angle, rad."""
-        if self.axis == "Earth":  # without rounding
-            return with_fields(bank, alpha=np.mod(bank.alpha + angle, 2 * math.pi))
         n = directions(bank)
         # Rodrigues' formula
         along = (n @ self.pole)[:, None] * self.pole * (1 - math.cos(angle))
@@ -79,9 +80,10 @@ def turn_of(data: FstatData | NormalisedSFTs, bank: Doppler, positions: int | No
     if positions is not None and not (is_whole(positions) and FEWEST <= positions <= MOST):
         raise ValueError(f"positions must be a whole number from {FEWEST} to {MOST}, not {shown(positions)}, or None.")
     metric = _sky_metric(data, bank)
-    found = [_room(bank, pole, metric) for pole in POLES.values()]
-    wanted = USUAL if positions is None else positions
-    # the Earth's axis, unless only the other has room for so many
+    poles = _poles(data.observation)
+    found = [_room(bank, pole, metric) for pole in poles.values()]
+    wanted = ENOUGH if positions is None else positions
+    # the first with room for so many
     best = next((i for i, (most, _, _) in enumerate(found) if most >= wanted), int(np.argmax([x[0] for x in found])))
     most, nearest, (least, usual) = found[best]
     n = min(USUAL, most) if positions is None else positions
@@ -94,7 +96,35 @@ def turn_of(data: FstatData | NormalisedSFTs, bank: Doppler, positions: int | No
     step = max(least, min(usual, 2 * (math.pi - nearest) / (n - 1)))
     k = np.arange(n)
     angles = np.where(k % 2 == 0, 1.0, -1.0) * (nearest + step * (k // 2))
-    return Turn(list(POLES)[best], list(POLES.values())[best], angles)
+    return Turn(list(poles)[best], list(poles.values())[best], angles)
+
+
+def _poles(observation: Observation) -> dict[str, np.ndarray]:
+    """Return the poles of the axes that a bank may be turned about, ICRS, by name.
+
+    About the detectors' mean velocity, positions keep the mean Doppler shift, and lines stay in their sub-bands; about
+    the pole of the ecliptic they keep the range of Doppler shifts over a year; about the Earth's axis, that over a day.
+    """
+    parts = [observation] if observation.n_segments is None else map(observation.segment, range(observation.n_segments))
+    velocity, weight = (np.concatenate(x) for x in zip(*(_velocities(part) for part in parts), strict=True))
+    mean = weight @ velocity / weight.sum()
+    size = np.sqrt(weight @ np.sum(velocity**2, axis=1) / weight.sum())
+    speed = float(np.linalg.norm(mean))
+    poles = {"velocity": mean / speed} if speed > STEADY * size else {}
+    return poles | {"ecliptic": ECLIPTIC, "Earth": EARTH}
+
+
+def _velocities(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
+    """Return the detectors' velocities in the middles of SFTs, (n, 3), in units of c, and the SFTs' weights, (n,)."""
+    time = np.asarray(observation.start) + 0.5 * float(observation.tsft)
+    ends = _positions(observation, jnp.stack([time - MOMENT, time + MOMENT], axis=-1))
+    return (ends[..., 1, :] - ends[..., 0, :]).reshape(-1, 3) / (2 * MOMENT), np.asarray(observation.weight).ravel()
+
+
+@jax.jit
+def _positions(observation: Observation, time: jax.Array) -> jax.Array:
+    """Return detectors' positions at times (D, ...) s since the epoch, (D, ..., 3) light-seconds."""
+    return jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
 
 
 def _room(bank: Doppler, pole: np.ndarray, metric: np.ndarray) -> tuple[int, float, tuple[float, float]]:
@@ -109,7 +139,7 @@ def _room(bank: Doppler, pole: np.ndarray, metric: np.ndarray) -> tuple[int, flo
         Mismatch in the directions of the sky, with that of the bank's middle as the last row and column.
     """
     n = directions(bank)
-    east = np.cross(pole, [1.0, 0.0, 0.0])
+    east = np.cross(pole, np.eye(3)[np.argmin(np.abs(pole))])
     east /= np.linalg.norm(east)
     longitude = np.sort(np.arctan2(n @ np.cross(pole, east), n @ east))
     width = 2 * math.pi - float(np.max(np.diff(longitude, append=longitude[0] + 2 * math.pi)))
