@@ -1,6 +1,6 @@
 """Claimed and seen false alarms of searches in noise with instrumental lines and drifting floors.
 
-    python examples/false_alarms.py --searches 1000 --output examples/false_alarms.json
+    python examples/false_alarms.py --searches 1000 --processes 16 --output examples/false_alarms.json
 
 Each search is directed: a random position in the sky, a band of 0.1 Hz at random frequencies about 200 Hz, two days of
 two detectors with gaps, and a few spin-downs. The noise is Gaussian and stationary; or its floor drifts by factors from
@@ -127,7 +127,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     n = arguments.searches
-    result: dict[str, Any] = {"command": f"python examples/false_alarms.py --searches {n}"}
+    words = f"--searches {n} --processes {arguments.processes}"
+    result: dict[str, Any] = {"command": f"python examples/false_alarms.py {words}"}
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
         for kind, name in enumerate(KINDS):
             began, done = time.perf_counter(), []

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jfstat.searching.empirical import empirical_thresholds
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
@@ -455,6 +457,42 @@ def plot_loudest(ax: Axes, table: AnyTable) -> Axes:
     ax.set_ylabel("loudest " + _LABELS[_statistic(table)])
     _plain_numbers(ax)
     ax.legend(frameon=False, fontsize="small", loc="upper right")
+    return ax
+
+
+def plot_background(
+    ax: Axes, background: AnyTable, found: AnyTable | None = None, *, false_alarm: float = 0.01
+) -> Axes:
+    """Draw the loudest value of each sub-band at each position of a background, with thresholds, and candidates.
+
+    Parameters
+    ----------
+    ax : Axes
+    background : QTable
+        Table from `jfstat.background`.
+    found : QTable, optional
+        Candidates of the search whose background it is.
+    false_alarm : float
+        Probability that noise exceeds the threshold of any sub-band. Infinite thresholds are not drawn.
+
+    Returns
+    -------
+    Axes
+    """
+    thresholds = empirical_thresholds(background, false_alarm)
+    column, low, high = thresholds.meta["column"], _plain(thresholds["fmin"]), _plain(thresholds["fmax"])
+    middle = 0.5 * (_plain(background["fmin"]) + _plain(background["fmax"]))
+    ax.plot(middle, _plain(background[column]), ".", color=GREY, ms=3, label="loudest at other positions")
+    finite = np.isfinite(_plain(thresholds["threshold"]))
+    label = f"threshold, false alarm {100 * false_alarm:g} %"
+    ax.hlines(_plain(thresholds["threshold"])[finite], low[finite], high[finite], color=BLUE, lw=1.6, label=label)
+    if found is not None:
+        ax.plot(_plain(found["freq"]), _plain(found[column]), "+", color=ORANGE, ms=7, label="candidates")
+    ax.set_xlim(low.min(), high.max())
+    ax.set_xlabel("frequency (Hz)")
+    ax.set_ylabel("loudest " + _LABELS.get(column, column))
+    _plain_numbers(ax)
+    ax.legend(frameon=False, fontsize="small", loc="upper left")
     return ax
 
 

@@ -130,6 +130,11 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     bank = jfstat.Doppler(np.array([1.0, 1.1]), np.array([0.3, 0.3]), np.full((2, 1), 100.0), START)
     found = jfstat.search(data, bank, top=2, progress=False)
     unit = jfstat.search(data, bank, top=2, progress=False, run=jfstat.Run(unit=(1, 1)))
+    times = (START + 8640 * np.arange(80)).tolist()  # of a few hours there would be no other positions
+    longer = jfstat.simulate_sfts(["H1"], timestamps=times, fmin=98.8, fmax=101.2)
+    longer = jfstat.prepare(longer, 99.9999, 100.0001, START)
+    longest = jfstat.search(longer, bank[0], top=2, progress=False)
+    measured = jfstat.background(longer, bank[0], positions=10, progress=False)
     (tmp_path / "L1lines.csv").write_text("100.0,0,0,1,1,0.001,0.001,a line\n")
     lines = jfstat.read_lines(tmp_path / "L1lines.csv")
     (tmp_path / "a.par").write_text(PAR)
@@ -515,6 +520,15 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "braking_evolution": (
             jfstat.braking_evolution, dict(freq=100.0, f1dot=-1e-5, braking_index=5.0, time=[0.0, 1e4])
         ),
+        "background": (
+            jfstat.background,
+            dict(
+                data=longer, bank=bank[0], statistic=None, positions=10, checkpoint=None, progress=False, lines=lines,
+                run=jfstat.Run(),
+            ),
+        ),
+        "empirical_false_alarm": (jfstat.empirical_false_alarm, dict(found=longest, background=measured)),
+        "empirical_thresholds": (jfstat.empirical_thresholds, dict(background=measured, false_alarm=0.1)),
         "search_setups": (
             jfstat.search_setups,
             dict(

@@ -70,7 +70,7 @@ def background(
     position, each position is 5 rad rms of phase from the bank's own, and at least 1 rad from its neighbours. The time
     is that of a search for each position.
 
-    A loud signal is seen at other positions, too: with up to a quarter of its rho^2 at the nearest in data of two days,
+    A loud signal is seen at other positions, too: with up to a third of its rho^2 at the nearest in data of two days,
     with less than a hundredth in data of weeks. If its 2F is some hundreds, subtract it from the data for the
     background alone: ``add_signal(data, point, amplitude)`` with the candidate's refined template and amplitude, and pi
     added to ``phi0``.

@@ -53,6 +53,19 @@ def test_loudest_of_sub_bands(table):
         plots.plot_loudest(axes(), table)
 
 
+def test_a_background_with_thresholds_and_candidates():
+    maxima = np.random.default_rng(1).gumbel(25, 2, (30, 2))
+    maxima[:, 1] = np.where(np.arange(30) < 6, 100, maxima[:, 1])
+    columns = {"fmin": np.tile([0.0, 1.0], 30), "fmax": np.tile([1.0, 2.0], 30), "twoF": maxima.ravel()}
+    background = QTable(columns, meta={"statistic": "TwoF", "positions": 30})
+    found = QTable({"freq": [0.3], "twoF": [50.0]})
+    ax = plots.plot_background(axes(), background, found)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), maxima.ravel())
+    assert ax.lines[1].get_ydata().tolist() == [50.0]
+    (only,) = ax.collections[0].get_segments()  # the other sub-band has no threshold of 1 %
+    assert only[:, 0].tolist() == [0, 1] and 30 < only[0, 1] < 50
+
+
 def test_the_largest_of_a_transient_map_is_marked():
     twoF = np.zeros((4, 3))
     twoF[2, 1] = 50.0

@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import jax
 import numpy as np
 import pytest
 from astropy.table import QTable
@@ -10,7 +11,7 @@ from scipy.stats import gumbel_r
 
 import jfstat
 from jfstat.searching.bank import stacked_bank
-from jfstat.searching.offsource import directions, turn_of
+from jfstat.searching.offsource import _poles, directions, turn_of
 
 START, DAYS, F = 1_167_458_304, 2, 400.0
 QUIET = dict(progress=False)
@@ -34,8 +35,9 @@ def measured(data):
 
 def test_a_background_holds_the_loudest_values_of_the_turned_bank(data, measured):
     angle = np.array(measured["rotation"])[np.array(measured["position"]) == 7][0]
-    turned = jfstat.Doppler(np.mod(BANK.alpha + angle, 2 * np.pi), BANK.delta, BANK.fkdot)
-    found = jfstat.search(data, turned, top=5, **QUIET)
+    turn = turn_of(data, stacked_bank(BANK), 12)
+    assert turn.axis == measured.meta["axis"] == "velocity" and angle == turn.angles[7]
+    found = jfstat.search(data, turn.turned(stacked_bank(BANK), angle), top=5, **QUIET)
     own = measured[measured["position"] == 7]
     for name, key in (("fmin", "start"), ("fmax", "stop"), ("twoF", "twoF")):
         assert np.array(own[name]).tolist() == found.meta["loudest_per_subband"][key]
@@ -50,15 +52,22 @@ def test_positions_are_near_and_on_both_sides_and_apart(data):
     assert len(set(np.round(angles, 12))) == 20 and np.abs(angles).max() < np.pi
     assert sorted(angles)[:10] == pytest.approx(-np.array(sorted(angles)[10:])[::-1])
     few = turn_of(data, stacked_bank(BANK), 10).angles
-    assert few.tolist() == angles[:10].tolist()  # as near as they may be
+    assert few[:2].tolist() == angles[:2].tolist() and np.abs(few[2]) > np.abs(angles[2])  # there is more room
     wide = stacked_bank(jfstat.Doppler([2.0, 2.5], [0.4, 0.4], [[F, 0.0]] * 2))
-    assert np.abs(turn_of(data, wide, 10).angles).min() == pytest.approx(np.abs(few).min() + 0.5, rel=0.2)
+    assert np.abs(turn_of(data, wide, 10).angles).min() > np.abs(few).min() + 0.05
 
 
-def test_a_bank_near_the_pole_is_turned_about_that_of_the_ecliptic(data):
-    bank = stacked_bank(jfstat.Doppler([2.0, 2.1], [1.55, 1.5], [[F, 0.0]] * 2))
+def test_positions_keep_the_mean_doppler_shift_or_the_ecliptic_latitude(data):
+    usual = turn_of(data, stacked_bank(BANK), 20)
+    earth = jfstat.observation(["H1"], start=START, duration=DAYS * 86400).trajectory
+    ends = [np.asarray(jax.tree.map(lambda x: x[0], earth)(t).position) for t in (0.0, DAYS * 86400.0)]
+    velocity = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
+    assert usual.axis == "velocity" and usual.pole @ velocity > 0.999
+    # where the detectors go to, all positions would be near
+    alpha, delta = np.mod(np.arctan2(*usual.pole[1::-1]), 2 * np.pi), np.arcsin(usual.pole[2])
+    bank = stacked_bank(jfstat.Doppler([alpha, alpha + 0.1], [delta, delta + 0.05], [[F, 0.0]] * 2))
     turn = turn_of(data, bank, 20)
-    assert (turn.axis, turn_of(data, stacked_bank(BANK), 20).axis) == ("ecliptic", "Earth")
+    assert turn.axis == "ecliptic"
     turned = turn.turned(bank, 0.7)
     before, after = directions(bank), directions(turned)
     assert after @ turn.pole == pytest.approx(before @ turn.pole)  # ecliptic latitudes
@@ -68,6 +77,8 @@ def test_a_bank_near_the_pole_is_turned_about_that_of_the_ecliptic(data):
     assert np.mod(longitudes[1] - longitudes[0], 2 * np.pi) == pytest.approx(0.7)
     own = jfstat.background(data, bank, positions=20, **QUIET)
     assert own.meta["axis"] == "ecliptic" and len(set(own["position"])) == 20
+    year = jfstat.observation(["H1"], timestamps=START + 86400 * np.arange(365), sqrt_sx=1e-23)
+    assert list(_poles(year)) == ["ecliptic", "Earth"]
 
 
 def test_a_loud_signal_is_subtracted_from_the_data_of_its_background(sfts):
@@ -80,7 +91,7 @@ def test_a_loud_signal_is_subtracted_from_the_data_of_its_background(sfts):
     amplitude = jfstat.Amplitude(best["h0"], best["cosi"], best["psi"], best["phi0"].value + np.pi)
     clean = jfstat.add_signal(data, jfstat.Doppler.from_row(best), amplitude)
     with_it, without = (jfstat.background(x, BANK, positions=20, **QUIET) for x in (data, clean))
-    assert found["twoF"][0] > 1000 and 60 < np.max(with_it["twoF"]) < 0.3 * found["twoF"][0]
+    assert found["twoF"][0] > 1000 and 60 < np.max(with_it["twoF"]) < 0.4 * found["twoF"][0]
     assert np.max(without["twoF"]) < 40
     judged = jfstat.empirical_false_alarm(found, without)
     assert judged["background"][0] == "common" and judged["empirical_false_alarm"][0] < 1e-20
