@@ -19,6 +19,8 @@ LEAST_BINS = 3
 """Smallest width of the running median, as in LALSuite."""
 MOST_OFF_SOURCE = 10**6
 """Largest number of bins left out; a larger one is taken for a mistake."""
+NO_BIAS = (1.0, 0.0, 0.0)
+"""Response of signals where noise floors are given; see `Noise.signal_response`."""
 LEAST_OFF_SOURCE = 7
 """Smallest width with off-source bins: the mean of the inverse of a median of less than three bins is infinite."""
 
@@ -45,7 +47,7 @@ class Noise:
 
     Without `sqrt_sx` each SFT is weighted by the mean of its estimated floor over the band and its Doppler shifts. 2F
     of a template therefore changes by some per cent, as in LALSuite, with the band that is prepared; with a given floor
-    it does not.
+    it does not. Estimated amplitudes are corrected for what such weights do to signals, see `signal_response`.
 
     Parameters
     ----------
@@ -164,8 +166,8 @@ class Noise:
             return whitened_power(self.median_bins)
         return off_source_power(side_bins(self.median_bins))
 
-    def signal_response(self, n: int, spacing: float = 1.0) -> tuple[float, float]:
-        """Return the mean amplitude of a signal in weighted data, over what it is if the estimates of S were exact.
+    def signal_response(self, n: int, spacing: float = 1.0) -> tuple[float, float, float]:
+        """Return the mean amplitude of a signal in weighted data, over what it would be if the estimates were exact.
 
         See `signal_response`; a given floor is exact, and the response 1.
 
@@ -178,11 +180,13 @@ class Noise:
 
         Returns
         -------
-        weak, loud : float
-            For signals whose power in a single SFT is small compared with the noise, and large.
+        weak : float
+            For signals whose power in a single SFT is small compared with the noise.
+        by_own, by_all : float
+            By how much the logarithm grows with the power of a signal, see `Observation.level`.
         """
         if self.sqrt_sx is not None:
-            return 1.0, 1.0
+            return NO_BIAS
         return signal_response(self.median_bins, self.off_source, n, spacing)
 
     def psd(self, sft: np.ndarray, tsft: float) -> np.ndarray:
@@ -249,8 +253,8 @@ def off_source_power(n: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def signal_response(median_bins: int, off_source: int | None, n: int, spacing: float) -> tuple[float, float]:
-    """Return the mean amplitude of a signal in weighted data, over what it is if the estimates of S were exact.
+def signal_response(median_bins: int, off_source: int | None, n: int, spacing: float) -> tuple[float, float, float]:
+    """Return the mean amplitude of a signal in weighted data, over what it would be if the estimates were exact.
 
     In units of the true S let S_o be the estimate at the signal's bin, S_m the mean estimate of `n` bins, and P the
     power of the noise in the signal's bin. Data are divided by sqrt(c S_o), c being the `Noise.whitened_power` that
@@ -266,11 +270,17 @@ def signal_response(median_bins: int, off_source: int | None, n: int, spacing: f
 
         ln G = (v - ln c - k_o)/2 - v/8 - 3/8 v_m - k_m/2.
 
-    A signal that is loud in an SFT is always above the median of a window that holds its bin, rather than as often as
-    the noise is. This raises log S by k/ln 2, and k_o + k_m above is to be replaced by (k_o + k_m)/ln 2, and E[1/S_m]
-    is lower by k_m/ln 2.
+    A bin with a loud signal is always above the median of a window that holds it. One with noise only is so half of the
+    time, and the mean log of the estimate is then higher by k/ln 2, k being its covariance with P. Let f_j be the
+    fraction of this that the signal in the j-th bin from its own causes, 0 for weak signals and 1 for loud ones. Their
+    sum shifts ln E[1/S_m] by -k_m/ln 2. It shifts the log of what the signal adds in a bin by -(k_o + k_m)/(2 ln 2) for
+    each of the other bins, and for the bin itself, whose k counts already, by -(k_o + k_m) (1/ln 2 - 1)/2. With the
+    average f_own of f_j over the signal's power, ln G becomes
 
-    Simulations agree with this to 0.05 % for 101 bins. Fewer than some 50 bins have larger third-order terms.
+        ln G + f_own (k_o + k_m)/2 + (sum f_j) (k_m - k_o)/(2 ln 2).
+
+    Simulations agree with this to 0.05 % for 101 bins (tests/data/test_unbiased_amplitude.py). With fewer than some 50
+    bins third-order terms are larger.
 
     Parameters
     ----------
@@ -282,8 +292,10 @@ def signal_response(median_bins: int, off_source: int | None, n: int, spacing: f
 
     Returns
     -------
-    weak, loud : float
-        G for signals whose power in a single SFT is small compared with the noise, and large.
+    weak : float
+        G for signals whose power in a single SFT is small compared with the noise.
+    by_own, by_all : float
+        Factors of f_own and of the sum of f_j.
     """
     if off_source is None:
         taken = np.ones(median_bins)
@@ -305,8 +317,7 @@ def signal_response(median_bins: int, off_source: int | None, n: int, spacing: f
     of_mean = variance * float(pairs @ np.interp(apart * spacing, np.arange(len(common)), common, right=0.0))
     of_power = held * float(pairs @ inside)
     weak = 0.5 * (variance - np.log(power) - own) - variance / 8 - 3 / 8 * of_mean - 0.5 * of_power
-    loud = weak - 0.5 * (own + of_power) * (1 / np.log(2) - 1) + of_power / np.log(2)
-    return float(np.exp(weak)), float(np.exp(loud))
+    return float(np.exp(weak)), 0.5 * (own + of_power), 0.5 * (of_power - own) / float(np.log(2))
 
 
 def _log_variance(n: int) -> float:

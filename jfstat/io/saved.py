@@ -25,7 +25,8 @@ from jfstat.atomic import replacing
 from jfstat.data.bandseries import Band, Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.data.observation import NO_BIAS, Observation
+from jfstat.data.noise import NO_BIAS
+from jfstat.data.observation import Observation
 from jfstat.files import opened, unreadable
 from jfstat.geometry.nearby import Sites
 from jfstat.geometry.trajectory import Trajectory
@@ -45,7 +46,7 @@ PARTS = {kind.__name__: kind for kind in (Trajectory, GPSTime, Band, Layout, Sit
 FORMAT, FORMAT_NAME = 2, "jfstat data"
 """Version of the format, one more after any change of the fields of these classes or of their meaning; and its name.
 
-Format 1 has no `Observation.signal_response`, which is then 1.
+Format 1 has no `Observation.signal_response`, which is then that of given floors.
 """
 HEADER = "header.json"
 CHUNK = 1 << 24
@@ -311,7 +312,7 @@ def _built(node: Node, arrays: Mapping[str, Any]) -> Any:
     own = object.__new__(kind)  # without checks: the values are those of a sound object
     parts = {name: _built(part, arrays) for name, part in given.items()}
     if kind is Observation and "signal_response" not in parts:  # of format 1
-        parts["signal_response"] = jax.numpy.ones((*np.shape(parts["epoch"]), len(NO_BIAS)))
+        parts["signal_response"] = jax.numpy.tile(jax.numpy.array(NO_BIAS), (*np.shape(parts["epoch"]), 1))
     if what != "class" or set(parts) != {field.name for field in fields(kind)}:
         raise ValueError("the fields are others")
     for name, part in parts.items():
