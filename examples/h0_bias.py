@@ -1,6 +1,7 @@
 """Whether h0 is right where noise floors are estimated, against a matched filter of the same data with known floors.
 
     python examples/h0_bias.py --output examples/h0_bias.json
+    python examples/h0_bias.py --sources 5 --loudness 8 25 --output examples/h0_bias_loud.json
 
 2,016 injections into Gaussian noise, a day of two detectors, at random sky positions, polarisations and frequencies
 near 40, 70, 120 and 250 Hz. Signals have a mean power q in an SFT, in units of the noise, of 0.15 and of 2. Floors are
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -145,13 +146,15 @@ def reduced(sfts: jfstat.SFTs, point: jfstat.Doppler, noise: jfstat.Noise, width
     return narrow_sfts(InMemory(sfts), [point], seen, noise, GUARD)[0]
 
 
-def cases(sources: int, days: float, seed: int) -> Iterator[tuple[str, float, dict[tuple[str, str], Any]]]:
+def cases(
+    sources: int, days: float, seed: int, loudnesses: Sequence[float]
+) -> Iterator[tuple[str, float, dict[tuple[str, str], Any]]]:
     """Yield the floor, loudness and result of four injections of each kind for each of some sources."""
     for k in range(sources):
         rng = np.random.default_rng([seed, k])
         source = random_source(rng, days)
         for floor in FLOORS:
-            for loudness in LOUDNESS:
+            for loudness in loudnesses:
                 for _ in range(4):
                     yield floor, loudness, case(rng, source, floor, loudness)
 
@@ -159,7 +162,7 @@ def cases(sources: int, days: float, seed: int) -> Iterator[tuple[str, float, di
 def summary(rows: list[tuple[str, float, dict[tuple[str, str], Any]]]) -> list[dict[str, Any]]:
     """Return mean and error of each kind and, first, of all floors together."""
     result = []
-    for loudness in LOUDNESS:
+    for loudness in dict.fromkeys(q for _, q, _ in rows):
         for way in WAYS:
             for band in BANDS:
                 for floors in (FLOORS, *((floor,) for floor in FLOORS)):
@@ -181,12 +184,13 @@ def summary(rows: list[tuple[str, float, dict[tuple[str, str], Any]]]) -> list[d
     return result
 
 
-def main(sources: int, days: float, output: Path | None) -> None:
+def main(sources: int, days: float, loudnesses: Sequence[float], output: Path | None) -> None:
     """Compute all cases, print those of all floors together, and write all to a file."""
-    rows = list(cases(sources, days, 1))
+    rows = list(cases(sources, days, 1, loudnesses))
     found = summary(rows)
     if output:
-        command = f"python examples/h0_bias.py --sources {sources} --days {days:g} --output examples/h0_bias.json"
+        loud = " ".join(f"{q:g}" for q in loudnesses)
+        command = f"python examples/h0_bias.py --sources {sources} --days {days:g} --loudness {loud} --output {output}"
         figures = {"command": command, "injections": len(rows), "ratios of amplitudes": found}
         output.write_text(json.dumps(figures, indent=1) + "\n")
     for line in found:
@@ -199,5 +203,6 @@ if __name__ == "__main__":
     parser.add_argument("--output", type=Path)
     parser.add_argument("--sources", type=int, default=84, help="number of sources, with 24 injections each")
     parser.add_argument("--days", type=float, default=1.0)
+    parser.add_argument("--loudness", type=float, nargs="+", default=LOUDNESS, help="mean power of signals in an SFT")
     given = parser.parse_args()
-    main(given.sources, given.days, given.output)
+    main(given.sources, given.days, given.loudness, given.output)
