@@ -170,7 +170,7 @@ def signal_spectra(data: FstatData, point: Doppler, amplitude: Amplitude, tapere
     """
     band, observation, n_band = data.band, data.observation, data.layout.n_band
     source = observation.source(point)
-    level = jnp.sqrt(2 * observation.sinv_tsft) / observation.tsft  # type: ignore[operator]
+    level = jnp.sqrt(2 * observation.level_of(point, amplitude.canonical)) / observation.tsft
     canonical = amplitude.canonical * level * nan_unless_fit(data, point)
     block = FINER * direct_block(data.layout.block_of(point.orbit is not None))
 

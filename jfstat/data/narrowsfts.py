@@ -207,7 +207,7 @@ def narrow_sfts(
             place += own.samples[:, : place.shape[1]]
     psd = [[np.concatenate(x) for x in own] for own in floor_of]
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(in_callers_context(partial(_finished, observation)), targets, samples, psd))
+        return list(pool.map(in_callers_context(partial(_finished, observation, noise)), targets, samples, psd))
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,10 +326,14 @@ def _band(parts: PartsOfSFTs, targets: Sequence[Target], reach: int, noise: Nois
     return first, last
 
 
-def _finished(observation: Observation, target: Target, samples: np.ndarray, psd: list[np.ndarray]) -> NarrowData:
+def _finished(
+    observation: Observation, noise: Noise, target: Target, samples: np.ndarray, psd: list[np.ndarray]
+) -> NarrowData:
     """Return narrow data weighted by the noise floors at the signal, (n,) float64 for each detector."""
     weights, mean_inverse = noise_weights(psd)
-    own = weighted(observation, weights, mean_inverse)
+    n = len(target.band)
+    response = noise.signal_response(n, float(target.band[-1] - target.band[0]) / max(n - 1, 1))
+    own = weighted(observation, weights, mean_inverse, response)
     time = target.centres[:, None] + target.half * nodes(NODES)
     return NarrowData(
         observation=own,

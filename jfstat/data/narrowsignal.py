@@ -61,7 +61,7 @@ def narrow_signal(data: NarrowData, doppler: Doppler, amplitude: Amplitude, tape
     cycles = phase_difference(data.sites, centre, other) + other.cycles_at_middle
     relative = jax.lax.complex(*turn64(cycles))
     inside = jnp.where(data.fits(doppler), 1.0, jnp.nan)
-    level = jnp.sqrt(2 * observation.sinv_tsft) / observation.tsft  # type: ignore[operator]
+    level = jnp.sqrt(2 * observation.level_of(doppler, amplitude.canonical)) / observation.tsft
     a1, a2, a3, a4 = amplitude.canonical * (0.5 * level * inside)
     a, b = observation.pattern_coefficients(doppler)
     pattern = jax.lax.complex(a1 * a + a2 * b, -(a3 * a + a4 * b))

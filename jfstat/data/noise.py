@@ -19,6 +19,8 @@ LEAST_BINS = 3
 """Smallest width of the running median, as in LALSuite."""
 MOST_OFF_SOURCE = 10**6
 """Largest number of bins left out; a larger one is taken for a mistake."""
+NO_BIAS = (1.0, 0.0, 0.0)
+"""Response of signals where noise floors are given; see `Noise.signal_response`."""
 LEAST_OFF_SOURCE = 7
 """Smallest width with off-source bins: the mean of the inverse of a median of less than three bins is infinite."""
 
@@ -45,7 +47,7 @@ class Noise:
 
     Without `sqrt_sx` each SFT is weighted by the mean of its estimated floor over the band and its Doppler shifts. 2F
     of a template therefore changes by some per cent, as in LALSuite, with the band that is prepared; with a given floor
-    it does not.
+    it does not. Estimated amplitudes are corrected for what such weights do to signals, see `signal_response`.
 
     Parameters
     ----------
@@ -164,6 +166,29 @@ class Noise:
             return whitened_power(self.median_bins)
         return off_source_power(side_bins(self.median_bins))
 
+    def signal_response(self, n: int, spacing: float = 1.0) -> tuple[float, float, float]:
+        """Return the mean amplitude of a signal in weighted data, over what it would be if the estimates were exact.
+
+        See `signal_response`; a given floor is exact, and the response 1.
+
+        Parameters
+        ----------
+        n : int
+            Number of bins whose mean floor weighs an SFT. The signal is at any of them.
+        spacing : float
+            Bins between two of them.
+
+        Returns
+        -------
+        weak : float
+            For signals whose power in a single SFT is small compared with the noise.
+        by_own, by_all : float
+            By how much the logarithm grows with the power of a signal, see `Observation.level`.
+        """
+        if self.sqrt_sx is not None:
+            return NO_BIAS
+        return signal_response(self.median_bins, self.off_source, n, spacing)
+
     def psd(self, sft: np.ndarray, tsft: float) -> np.ndarray:
         """Estimate the single-sided PSD of one SFT, strain^2/Hz: (n_bins,) float64 from (n_bins,) complex64."""
         if self.off_source is None:
@@ -225,6 +250,83 @@ def off_source_power(n: int) -> float:
     """
     m, density = _median_density((n - 1) // 2, n // 2)
     return float(median_bias(n) * np.sum(density / m) / np.sum(density))
+
+
+@lru_cache(maxsize=64)
+def signal_response(median_bins: int, off_source: int | None, n: int, spacing: float) -> tuple[float, float, float]:
+    """Return the mean amplitude of a signal in weighted data, over what it would be if the estimates were exact.
+
+    In units of the true S let S_o be the estimate at the signal's bin, S_m the mean estimate of `n` bins, and P the
+    power of the noise in the signal's bin. Data are divided by sqrt(c S_o), c being the `Noise.whitened_power` that
+    keeps 2F at 4 in noise, and times sqrt(w), with weights w proportional to 1/S_m; the antenna matrix and Sinv_Tsft
+    take 1/S_m. So what a weak signal adds to the data, by Stein's lemma, and its ratio to what it should add, are
+
+        E[P (S_o S_m)^(-1/2)],    G = E[P (S_o S_m)^(-1/2)] / (sqrt(c) E[1/S_m]).
+
+    log S_o has the variance v, and covariances with the logs of estimates some bins away that are proportional to the
+    number of bins that both take. These give the variance v_m of log S_m, which over all places of the signal is on
+    average its covariance with log S_o, too. With the covariances k_o and k_m of P with both, and ln E[S_o] =
+    v - ln c - k_o, to second order, and exactly for off-source bins and n = 1,
+
+        ln G = (v - ln c - k_o)/2 - v/8 - 3/8 v_m - k_m/2.
+
+    A bin with a loud signal is always above the median of a window that holds it. One with noise only is so half of the
+    time, and the mean log of the estimate is then higher by k/ln 2, k being its covariance with P. Let f_j be the
+    fraction of this that the signal in the j-th bin from its own causes, 0 for weak signals and 1 for loud ones. Their
+    sum shifts ln E[1/S_m] by -k_m/ln 2. It shifts the log of what the signal adds in a bin by -(k_o + k_m)/(2 ln 2) for
+    each of the other bins, and for the bin itself, whose k counts already, by -(k_o + k_m) (1/ln 2 - 1)/2. With the
+    average f_own of f_j over the signal's power, ln G becomes
+
+        ln G + f_own (k_o + k_m)/2 + (sum f_j) (k_m - k_o)/(2 ln 2).
+
+    Simulations agree with this to 0.05 % for 101 bins (tests/data/test_unbiased_amplitude.py). With fewer than some 50
+    bins third-order terms are larger.
+
+    Parameters
+    ----------
+    median_bins : int
+    off_source : int or None
+    n : int
+    spacing : float
+        See `Noise.signal_response`.
+
+    Returns
+    -------
+    weak : float
+        G for signals whose power in a single SFT is small compared with the noise.
+    by_own, by_all : float
+        Factors of f_own and of the sum of f_j.
+    """
+    if off_source is None:
+        taken = np.ones(median_bins)
+        variance, power = _log_variance(median_bins), whitened_power(median_bins)
+        held = own = variance - np.log(power)  # since the mean of a median is right
+    else:
+        side = side_bins(median_bins)
+        taken = np.concatenate([np.ones(side), np.zeros(2 * off_source + 1), np.ones(side)])
+        variance, power = 0.5 * _log_variance(side), off_source_power(side)
+        held, own = 0.5 * (_log_variance(side) - np.log(whitened_power(side))), 0.0
+    # numbers of pairs of the n bins by their distance, which matters up to the length of the window
+    apart = np.arange(n)
+    apart = apart[apart * spacing <= len(taken)]
+    pairs = np.where(apart == 0, n, 2 * (n - apart)) / float(n) ** 2
+    nearby = np.concatenate([taken[len(taken) // 2 :], [0.0]])
+    inside = nearby[np.minimum(np.round(apart * spacing).astype(int), len(nearby) - 1)]
+    # fraction of a window's bins that another one also takes, by their distance
+    common = np.correlate(taken, taken, "full")[len(taken) - 1 :] / np.sum(taken)
+    of_mean = variance * float(pairs @ np.interp(apart * spacing, np.arange(len(common)), common, right=0.0))
+    of_power = held * float(pairs @ inside)
+    weak = 0.5 * (variance - np.log(power) - own) - variance / 8 - 3 / 8 * of_mean - 0.5 * of_power
+    return float(np.exp(weak)), 0.5 * (own + of_power), 0.5 * (of_power - own) / float(np.log(2))
+
+
+def _log_variance(n: int) -> float:
+    """Return the variance of the logarithm of the median of `n` exponential variables; of an even number, nearly."""
+    if n % 2 == 0:
+        return 0.5 * (_log_variance(n - 1) + _log_variance(n + 1))
+    m, density = _median_density(n // 2, n // 2)
+    mean = np.average(np.log(m), weights=density)
+    return float(np.average((np.log(m) - mean) ** 2, weights=density))
 
 
 def _median_density(lower: int, upper: int) -> tuple[np.ndarray, np.ndarray]:
@@ -366,7 +468,7 @@ class NoiseFloor:
         return psd
 
     def band_mean(self, psd: np.ndarray) -> float:
-        """Return the mean of a result of `psd` over the searched band.
+        """Return the mean of a result of `psd` over the searched band, which weighs the SFT.
 
         LALSuite's XLALComputeMultiNoiseWeights takes the mean over all loaded bins that have a full window.
         """

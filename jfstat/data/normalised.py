@@ -303,4 +303,4 @@ def _divided(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) ->
                 mean[k][rows.start + i] = floor.band_mean(psd)
                 sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
             values[k, rows] = own.real**2 + own.imag**2 if power else own
-    return weighted(seen, *noise_weights(mean)), values
+    return weighted(seen, *noise_weights(mean), noise.signal_response(sfts.n_bins)), values

@@ -233,8 +233,9 @@ def _prepared(
 ) -> FstatData:
     """Return the data of one span, with filters if their program is being compiled."""
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, noise)
-    layout = plan.layout
-    observation = observed(sfts, weights, mean_inverse, plan.span, reftime, ephemeris)
+    layout, searched = plan.layout, plan.edges.searched
+    response = noise.signal_response(searched.stop - searched.start)
+    observation = observed(sfts, weights, mean_inverse, response, plan.span, reftime, ephemeris)
 
     def spectrum_of(_: int) -> jax.Array | np.ndarray:
         # detectors come in order; popped, so that memory holds the intermediate results of one only

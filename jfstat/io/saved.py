@@ -25,6 +25,7 @@ from jfstat.atomic import replacing
 from jfstat.data.bandseries import Band, Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.noise import NO_BIAS
 from jfstat.data.observation import Observation
 from jfstat.files import opened, unreadable
 from jfstat.geometry.nearby import Sites
@@ -42,8 +43,11 @@ Saved: TypeAlias = FstatData | NarrowData | Observation | Doppler | Orbit | Ampl
 WHOLE = {kind.__name__: kind for kind in (FstatData, NarrowData, Observation, Doppler, Orbit, Amplitude)}
 PARTS = {kind.__name__: kind for kind in (Trajectory, GPSTime, Band, Layout, Sites)}
 """Classes of what a file holds by themselves, and of their parts."""
-FORMAT, FORMAT_NAME = 1, "jfstat data"
-"""Version of the format, one more after any change of the fields of these classes or of their meaning; and its name."""
+FORMAT, FORMAT_NAME = 2, "jfstat data"
+"""Version of the format, one more after any change of the fields of these classes or of their meaning; and its name.
+
+Format 1 has no `Observation.signal_response`, which is then that of given floors.
+"""
 HEADER = "header.json"
 CHUNK = 1 << 24
 """Bytes that are read at a time."""
@@ -305,11 +309,14 @@ def _built(node: Node, arrays: Mapping[str, Any]) -> Any:
             raise ValueError("a static field is of another kind")
         return content
     kind, given = (WHOLE | PARTS)[content], node["fields"]
-    if what != "class" or set(given) != {field.name for field in fields(kind)}:
-        raise ValueError("the fields are others")
     own = object.__new__(kind)  # without checks: the values are those of a sound object
-    for name, part in given.items():
-        object.__setattr__(own, name, _built(part, arrays))
+    parts = {name: _built(part, arrays) for name, part in given.items()}
+    if kind is Observation and "signal_response" not in parts:  # of format 1
+        parts["signal_response"] = jax.numpy.tile(jax.numpy.array(NO_BIAS), (*np.shape(parts["epoch"]), 1))
+    if what != "class" or set(parts) != {field.name for field in fields(kind)}:
+        raise ValueError("the fields are others")
+    for name, part in parts.items():
+        object.__setattr__(own, name, part)
     return own
 
 

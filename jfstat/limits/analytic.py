@@ -207,10 +207,10 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
     if not np.all(np.isfinite(strains)) or np.any(strains <= 0):
         raise ValueError(f"h0 must be positive strain amplitudes, not {shown(h0)}.")
     seen = observation_of(data, segments=True)
-    noise_level(seen)
+    level = noise_level(seen)
     # each segment's level is a mean over its SFTs, so segments are weighted by their numbers of SFTs
     n_sfts = np.sum(np.atleast_3d(np.asarray(seen.weight) > 0).reshape(len(np.atleast_1d(seen.tsft)), -1), axis=1)
-    inverse = np.average(np.atleast_1d(np.asarray(seen.sinv_tsft) / np.asarray(seen.tsft)), weights=n_sfts)
+    inverse = np.average(np.atleast_1d(np.asarray(level) / np.asarray(seen.tsft)), weights=n_sfts)
     return (1 / np.sqrt(inverse) / strains)[()]
 
 

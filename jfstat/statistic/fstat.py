@@ -237,11 +237,17 @@ def nan_beyond(data: FstatData, point: Doppler, values: jax.Array) -> jax.Array:
     return values * nan_unless_fit(data, point, band=True).astype(values.dtype)
 
 
-def noise_level(observation: Observation) -> jax.Array:
-    """Return Sinv_Tsft of an observation; raise a ValueError if its noise floor is not known."""
+def noise_level(observation: Observation, rho2: jax.Array | float = 0.0) -> jax.Array:
+    """Return `Observation.level`: Sinv_Tsft as a signal of this rho^2 has it in the data.
+
+    Raises
+    ------
+    ValueError
+        If the noise floor is not known.
+    """
     if observation.sinv_tsft is None:
         raise ValueError("data is an observation without a noise floor: give jfstat.observation sqrt_sx.")
-    return observation.sinv_tsft
+    return observation.level(rho2)
 
 
 @public(doppler=template_of_any, window=kinds.instance(TransientWindow, or_none=True))
@@ -299,7 +305,8 @@ def predict_twoF(
 @jax.jit
 def _predict_twoF(observation: Observation, doppler: Doppler, amplitude: Amplitude) -> jax.Array:
     matrix = total_matrix(antenna_matrix(observation, doppler))
-    return 4 + optimal_power(noise_level(observation), amplitude.canonical, matrix)
+    power = optimal_power(noise_level(observation), amplitude.canonical, matrix)
+    return 4 + optimal_power(noise_level(observation, power), amplitude.canonical, matrix)
 
 
 def optimal_power(level: jax.Array, canonical: jax.Array, matrix: AntennaMatrix) -> jax.Array:
@@ -387,7 +394,8 @@ def estimate_amplitude_from(
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
     to_reference = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     fa, fb = (jnp.sum(x) * to_reference for x in (fa, fb))
-    return estimate_from_sums(fa, fb, total_matrix(matrix), noise_level(observation))
+    total = total_matrix(matrix)
+    return estimate_from_sums(fa, fb, total, noise_level(observation, two_f(fa, fb, total) - 4))
 
 
 def estimate_from_sums(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix, level: jax.Array) -> AmplitudeEstimate:

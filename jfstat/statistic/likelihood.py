@@ -16,7 +16,7 @@ from jfstat.data.observation import Observation
 from jfstat.data.protocol import HasFaFb
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
-from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, two_f
+from jfstat.statistic.combine import AntennaMatrix, antenna_matrix, total_matrix, two_f
 from jfstat.statistic.fstat import AmplitudeEstimate, estimate_from_sums, noise_level, optimal_power
 from jfstat.statistic.noiseenergy import NoiseEnergy
 from jfstat.statistic.total import AT_ONCE
@@ -64,17 +64,18 @@ class AmplitudeLikelihood(NamedTuple):
 
 def amplitude_likelihood(data: HasFaFb, point: Doppler) -> AmplitudeLikelihood:
     """Return the likelihood of each detector at one template, (D,), without any checks."""
-    observation, level = data.observation, noise_level(data.observation)
-    factor = reference_factor(observation, point)
+    observation = data.observation
     fa, fb = data.fa_fb(point)
     matrix = antenna_matrix(observation, point)
+    level = noise_level(observation, two_f(jnp.sum(fa), jnp.sum(fb), total_matrix(matrix)) - 4)
+    factor = reference_factor(observation, point, level)
     return AmplitudeLikelihood(factor * fa, factor * fb, AntennaMatrix(*(level * x for x in matrix)))
 
 
-def reference_factor(observation: Observation, point: Doppler) -> jax.Array:
-    """Return what turns matched filters into `xa` and `xb` of `AmplitudeLikelihood`: () complex128."""
+def reference_factor(observation: Observation, point: Doppler, level: jax.Array) -> jax.Array:
+    """Return what turns matched filters into `xa` and `xb` of `AmplitudeLikelihood`, given Sinv_Tsft: () complex128."""
     angle = -2 * jnp.pi * observation.source(point).cycles_at_middle
-    size = jnp.sqrt(2 * noise_level(observation))
+    size = jnp.sqrt(2 * level)
     return jax.lax.complex(size * jnp.cos(angle), size * jnp.sin(angle))
 
 

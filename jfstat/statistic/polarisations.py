@@ -62,7 +62,8 @@ def polarisation_likelihood(data: Data, point: Doppler, polarisations: tuple[str
     patterns = harmonics_of_tensors(observation.response, waves)
     filters = jnp.einsum("dmh,dh->m", patterns.astype(jnp.complex128), data.harmonic_sums(point))
     matrix = jnp.einsum("dmh,dhk,dnk->mn", patterns, observation.moments, patterns)
-    return PolarisationLikelihood(reference_factor(observation, point) * filters, noise_level(observation) * matrix)
+    level = noise_level(observation)
+    return PolarisationLikelihood(reference_factor(observation, point, level) * filters, level * matrix)
 
 
 def total_polarisation_likelihood(

@@ -336,7 +336,7 @@ class SegmentTerms(NamedTuple):
 def segment_terms(data: HasFaFb, point: Doppler) -> SegmentTerms:
     """Compute the contribution of one segment to the semi-coherent statistics and amplitudes."""
     own = fstat_from(antenna_matrix(data.observation, point), *data.fa_fb(point))
-    level = noise_level(data.observation)
+    level = noise_level(data.observation, own.twoF - 4)
     y = jnp.sqrt(2 * level).astype(own.Fa.dtype) * jnp.stack([own.Fa, own.Fb])
     matrix = level * jnp.stack([jnp.stack([own.A, own.C]), jnp.stack([own.C, own.B])])
     return SegmentTerms(own.twoF, own.twoF_per_detector, y, matrix)

@@ -57,10 +57,30 @@ def floor_rows():
     yield "| mean 2F of noise, and its error | " + " | ".join(cells) + " |"
 
 
+def amplitude_rows():
+    found = [row for row in committed("h0_bias")["ratios of amplitudes"] if row["floors"] == "all"]
+    data = list(dict.fromkeys(row["data"] for row in found))
+    yield "| | " + " | ".join(data) + " |"
+    yield "|---|" + "---|" * len(data)
+    for q in dict.fromkeys(row["q"] for row in found):
+        for noise in dict.fromkeys(row["noise"] for row in found):
+            own = [row for row in found if row["q"] == q and row["noise"] == noise]
+            yield (
+                f"| q = {q:g}, {noise} | "
+                + " | ".join("{ratio:.4f} ({without:.4f})".format(**row) for row in own)
+                + " |"
+            )
+
+
 def test_tables_are_as_committed():
     text = PAGE.read_text()
-    for rows in (noise_rows(), floor_rows()):
+    for rows in (noise_rows(), floor_rows(), amplitude_rows()):
         assert "\n".join(rows) in text
+    found = committed("h0_bias")
+    assert found["injections"] >= 2000
+    loud = [row for row in committed("h0_bias_loud")["ratios of amplitudes"] if row["floors"] == "all"]
+    assert all(abs(row["ratio"] - 1) < (0.004 if row["q"] == 8 else 0.01) for row in loud)
+    assert all(abs(row["ratio"] - 1) < 0.003 + 2 * row["error"] for row in found["ratios of amplitudes"])
     for row in committed("noise_floors")["2F over 2F with the known floor"]:
         best = row["1001 bins, off_source=10"]
         assert abs(best["mean"] - 1) < 0.005 + 2 * best["error of the mean"]

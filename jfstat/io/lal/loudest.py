@@ -21,7 +21,7 @@ from jfstat.public import host
 from jfstat.signal.parameters import spin_name
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import gps_time
-from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, fstat
+from jfstat.statistic.fstat import AmplitudeEstimate, estimate_amplitude, fstat, noise_level
 from jfstat.statistic.linerobust import LinePrior
 
 ORBIT_LINES = (
@@ -124,7 +124,8 @@ def _doppler_lines(data: FstatData | NarrowData, point: Doppler) -> list[str]:
 
 
 def _fstat_lines(data: FstatData | NarrowData, found: AnyTable, point: Doppler) -> list[str]:
-    result, sinv_tsft = fstat(data, point), float(data.observation.sinv_tsft)  # type: ignore[arg-type]
+    result = fstat(data, point)
+    sinv_tsft = float(noise_level(data.observation, result.twoF - 4))  # which amplitudes and Fa and Fb agree with
     lines = [_line("Ad", result.A), _line("Bd", result.B), _line("Cd", result.C), _line("Ed", 0.0)]
     lines += [_line("Sinv_Tsft", sinv_tsft), ""]
     for name, value in (("Fa", complex(result.Fa)), ("Fb", complex(result.Fb))):
