@@ -146,7 +146,7 @@ def check_hardware_injections(
         raise ValueError(f"tolerance must be at least 0 and finite, not {allowed:g}: give a part of the amplitude.")
     bands = [_of_ligo(parts) for parts in _bands(sfts)]
     start, end = _times(bands)
-    name = _run(run, start, end)
+    name = the_run(run, float(start), float(end), "sfts")
     tables = RUNS[name].ephemeris if ephemeris is None else ephemeris
     reftime = reference_time(None, start)
     known = injections_of(name)
@@ -223,16 +223,22 @@ def _times(bands: list[PartsOfSFTs]) -> tuple[float, float]:
     return first.start, first.end
 
 
-def _run(run: str | TimeLike | None, start: float, end: float) -> str:
-    """Return the name of the run that a user gave, or of the one that holds the data."""
+def the_run(run: str | TimeLike | None, start: float, end: float, what: str) -> str:
+    """Return the name of the run that a user gave, or of the one that holds data from start to end, GPS s.
+
+    Raises
+    ------
+    ValueError
+        If there is none; `what` is the argument with the data.
+    """
     if run is not None:
         return run_of(run)
-    found = run_between(float(start), float(end))
+    found = run_between(start, end)
     if found is None:
         known = ", ".join(f"{name} ({own.start} to {own.end})" for name, own in RUNS.items())
         raise ValueError(
-            f"sfts from GPS {float(start):.10g} to {float(end):.10g} do not lie in one run with known injections, "
-            f"{known}: select times in one, or name it as run."
+            f"{what} from GPS {start:.10g} to {end:.10g} do not lie in one run with known injections, {known}: select "
+            "times in one, or name it as run."
         )
     return found
 
