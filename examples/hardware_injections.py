@@ -15,17 +15,17 @@ from pathlib import Path
 
 import jax
 
-jax.config.update("jax_enable_x64", True)
-
 import jfstat
 from jfstat.pulsars.hardware import COLUMNS, SETS
 
+jax.config.update("jax_enable_x64", True)
+
 COMMENT = """\
-# Continuous-wave hardware injections in LIGO's detectors, written by examples/hardware_injections.py from the .par files
-# of CWInPy (https://github.com/cwinpy/cwinpy, cwinpy/pkg_data/*/hw_inj, commit 2cbb5be1), which follow the tables of
-# gwosc.org. Frequency of the gravitational wave, twice that of the .par files, and its derivative at reftime, a GPS time in the
-# solar-system barycentre; phi0 is the wave's phase there, twice that of the .par files, as in LALSuite. Units: Hz, Hz/s,
-# rad, s. Without an orbit asini is empty; an h0 is empty if there was no such injection in the run.
+# Continuous-wave hardware injections in LIGO's detectors, written by examples/hardware_injections.py from the .par
+# files of CWInPy (https://github.com/cwinpy/cwinpy, cwinpy/pkg_data/*/hw_inj, commit 2cbb5be1), which follow the tables
+# of gwosc.org. freq and f1dot are the wave's, twice those of the .par files, at reftime, a GPS time in the solar-system
+# barycentre; phi0 is the wave's phase there, twice that of the .par files, as in LALSuite. Units: Hz, Hz/s, rad, s.
+# Without an orbit asini is empty; an h0 is empty if there was no such injection in the run.
 """
 
 

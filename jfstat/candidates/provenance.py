@@ -138,7 +138,8 @@ def reftime_of(table: object, default: Any = None) -> Any:
     """
     if "reftime" in getattr(table, "colnames", ()):
         raise ValueError(
-            "the table has a column 'reftime', a time for each row: take its rows one at a time, by jfstat.Doppler.from_row."
+            "the table has a column 'reftime', a time for each row: take its rows one at a time, by "
+            "jfstat.Doppler.from_row."
         )
     reftime = Provenance.of(table).reftime
     return default if reftime is None else reftime

@@ -159,7 +159,7 @@ def plan(arguments: Arguments) -> Work:
         gating = jfstat.Gating(arguments.gate_threshold, **{x: y for x, y in given.items() if y is not None})
     cache, segments = arguments.frame_cache, arguments.segment_file
     quality = jfstat.DataQuality(
-        _bits(arguments.quality_bits),
+        quality_bits(arguments.quality_bits),
         arguments.quality_channel,
         None if segments is None else jfstat.read_segments(segments),
         arguments.gps_start_time,
@@ -220,7 +220,7 @@ def _written(made: Any, tsft: float, directory: str, how: dict[str, Any], gated:
     return n
 
 
-def _bits(quality: list[str] | None) -> list[str | int] | None:
+def quality_bits(quality: list[str] | None) -> list[str | int] | None:
     """Return data-quality bits as `jfstat.DataQuality` takes them."""
     if quality is None:
         return None

@@ -86,8 +86,8 @@ class Injection:
 def hardware_injections(run: str | TimeLike) -> QTable:
     """Return the parameters of the continuous-wave hardware injections of an observing run.
 
-    LIGO's mirrors are moved as a wave from a rotating neutron star would move them, at known frequencies, through most of
-    each run: the signals are in the strain of GWOSC, and an analysis that works finds them. Virgo's strain has none.
+    LIGO's mirrors are moved as the wave of a rotating neutron star would move them, at known frequencies, through most
+    of each run: the signals are in the strain of GWOSC, and an analysis that works finds them. Virgo's strain has none.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ def hardware_injections(run: str | TimeLike) -> QTable:
     Returns
     -------
     QTable
-        A row for each injection, with ``name``; ``freq``, ``f1dot``, ``alpha``, ``delta`` and ``phi0`` at ``reftime``, a
-        GPS time in the solar-system barycentre, which differs between injections; for runs with injections in binaries
-        the orbit ``asini``, ``period``, ``tp``, ``ecc``, ``argp``, with asini = 0 for isolated ones; ``h0``, ``cosi``,
-        ``psi``. Frequencies and phases are the wave's, not the rotation's. meta: ``run``, ``ephemeris``, ``start`` and
-        ``end`` of the injections (GPS s), ``source``.
+        A row for each injection, with ``name``; ``freq``, ``f1dot``, ``alpha``, ``delta`` and ``phi0`` at ``reftime``,
+        a GPS time in the solar-system barycentre, which differs between injections; for runs with injections in
+        binaries the orbit ``asini``, ``period``, ``tp``, ``ecc``, ``argp``, with asini = 0 for isolated ones; ``h0``,
+        ``cosi``, ``psi``. Frequencies and phases are the wave's, not the rotation's. `Doppler.from_row` makes the
+        template of a row. meta: ``run``, ``ephemeris``, ``start`` and ``end`` of the injections (GPS s), ``source``.
 
     Raises
     ------
@@ -182,9 +182,8 @@ def _rows() -> list[dict[str, str]]:
 
 def _injection(row: dict[str, str], column: str) -> Injection:
     """Return the injection of a line of the table, with the amplitude in a column."""
-    spins, sky = ([float(row[name]) for name in names] for names in (("freq", "f1dot"), ("alpha", "delta")))
-    orbit = Orbit(**{name: float(row[name]) for name in ORBIT_FIELDS}) if row["asini"] else None
+    value = {name: float(word) for name, word in row.items() if name != "name" and word}
+    sky, spins = (value["alpha"], value["delta"]), [value["freq"], value["f1dot"]]
+    orbit = Orbit(*(value[name] for name in ORBIT_FIELDS)) if "asini" in value else None
     point = Doppler(*sky, spins, gps_time(int(row["reftime"]), "reftime"), orbit)
-    return Injection(
-        row["name"], point, Amplitude(float(row[column]), *(float(row[x]) for x in ("cosi", "psi", "phi0")))
-    )
+    return Injection(row["name"], point, Amplitude(value[column], value["cosi"], value["psi"], value["phi0"]))

@@ -87,8 +87,8 @@ def check_hardware_injections(
     Parameters
     ----------
     sfts : SFTs, several SFTs, SFTFiles, or a pattern of files as for `read_sfts`
-        SFTs of LIGO's detectors; several SFTs are of different bands, as from `hardware_injection_sfts`. Files are read
-        in parts as needed.
+        SFTs, of which LIGO's detectors count; several SFTs are of different bands, as from `hardware_injection_sfts`.
+        Files are read in parts as needed.
     run : str, float, Time or GPSTime, optional
         See `hardware_injections`; by default the run that holds all of the data.
     sqrt_sx : float, sequence, mapping or Noise, optional
@@ -110,8 +110,8 @@ def check_hardware_injections(
         ``meta["reftime"]``, the start of the data; ``expected_twoF``, 4 + rho^2, and its standard deviation
         ``expected_twoF_error``, sqrt(8 + 4 rho^2); ``twoF``; ``h0_injected``; ``h0``, the found amplitude with the
         injected orientation, and ``h0_error``; ``phase_difference`` and ``phase_difference_error``; ``pull_twoF``,
-        ``pull_h0`` and ``pull_phase``, the differences from what was injected in standard deviations; ``agrees``, whether
-        |<x|h>/<h|h> - 1| is at most `tolerance` + 4/rho. With several detectors also ``twoF_H1``, ``h0_H1``,
+        ``pull_h0`` and ``pull_phase``, the differences from what was injected in standard deviations; ``agrees``,
+        whether |<x|h>/<h|h> - 1| is at most `tolerance` + 4/rho. With several detectors also ``twoF_H1``, ``h0_H1``,
         ``h0_H1_error``, ``phase_difference_H1``, ... of each. meta: ``run``, ``tolerance``, and ``left_out``, the
         injections whose signal the SFTs do not hold.
 
@@ -127,8 +127,8 @@ def check_hardware_injections(
 
     Notes
     -----
-    2F is non-central chi^2 with 4 degrees of freedom. Estimates of the noise floor scatter, and the mean of their inverse
-    exceeds that of the floor; rho and the ratio are corrected for this, see `Noise`.
+    2F is non-central chi^2 with 4 degrees of freedom. Estimates of the noise floor scatter, and the mean of their
+    inverse exceeds that of the floor; rho and the ratio are corrected for this, see `Noise`.
 
     Examples
     --------
@@ -146,17 +146,15 @@ def check_hardware_injections(
         raise ValueError(f"tolerance must be at least 0 and finite, not {allowed:g}: give a part of the amplitude.")
     bands = [_of_ligo(parts) for parts in _bands(sfts)]
     start, end = _times(bands)
-    name = the_run(run, float(start), float(end), "sfts")
+    name = the_run(run, start, end, "sfts")
     tables = RUNS[name].ephemeris if ephemeris is None else ephemeris
     reftime = reference_time(None, start)
     known = injections_of(name)
-    places = [_place(x.point, bands, reftime, float(end)) for x in known]
+    places = [_place(x.point, bands, reftime, end) for x in known]
     held = [(x, place) for x, place in zip(known, places, strict=True) if place is not None]
     if not held:
-        words = " and ".join(
-            f"{parts.first_bin / tsft:.10g} to {(parts.last_bin + 1) / tsft:.10g}"
-            for parts, tsft in ((parts, parts.times.tsft) for parts in bands)
-        )
+        each = [(x.first_bin / x.times.tsft, (x.last_bin + 1) / x.times.tsft) for x in bands]
+        words = " and ".join(f"{low:.10g} to {high:.10g}" for low, high in each)
         raise ValueError(f"sfts cover {words} Hz, which holds no hardware injection of {name}: give other SFTs.")
     found, observations = [], {}
     with progress_bar(len(held), progress, "search", "injections") as advance:
@@ -173,7 +171,7 @@ def check_hardware_injections(
         detectors=tuple(bands[0].times.detectors),
         ephemeris=tables if isinstance(tables, str) else str(getattr(tables, "name", "files")),
         start=start,
-        tspan=float(end - float(start)),
+        tspan=end - start,
         parameters=("freq",),
         tsft=bands[0].times.tsft,
         n_sfts=tuple(len(series) for series in bands[0].times),
@@ -202,12 +200,13 @@ def _of_ligo(parts: PartsOfSFTs) -> PartsOfSFTs:
     own = [name for name in names if name in DETECTORS]
     if not own:
         raise ValueError(
-            f"sfts are of {' and '.join(names)}, and only {', '.join(DETECTORS)} have hardware injections: give other SFTs."
+            f"sfts are of {' and '.join(names)}, and only {', '.join(DETECTORS)} have hardware injections: give other "
+            "SFTs."
         )
     return parts if len(own) == len(names) else Between(parts, parts.times.select(detectors=own), dict.fromkeys(own, 0))
 
 
-def _times(bands: list[PartsOfSFTs]) -> tuple[float, float]:
+def _times(bands: list[PartsOfSFTs]) -> tuple[int, float]:
     """Return start and end of the data, GPS s, which all bands must share.
 
     Raises

@@ -36,7 +36,7 @@ def hardware_injection_sfts(
     quality: DataQuality | None = None,
     conditioning: Conditioning | None = None,
 ) -> list[SFTs]:
-    """Make SFTs of strain in the bands around the hardware injections of a run, as `check_hardware_injections` takes them.
+    """Make SFTs of strain in the bands around the hardware injections of a run, for `check_hardware_injections`.
 
     Some 1.2 Hz around each injection are kept: 0.3 MB of each 1800 s and detector, 5 GB of a year. Seconds with GWOSC's
     bit ``NO_CW_HW_INJ``, in which nothing was injected, are left out.
@@ -57,8 +57,8 @@ def hardware_injection_sfts(
     Returns
     -------
     list of SFTs
-        The SFTs of each injection's band. Injections above 1600 Hz are left out of strain at 4096 Hz, which is not valid
-        there, as are those beyond the Nyquist frequency of other strain.
+        The SFTs of each injection's band. Injections above 1600 Hz are left out of strain at 4096 Hz, which is not
+        valid there, as are those beyond the Nyquist frequency of other strain.
 
     Raises
     ------
@@ -91,7 +91,9 @@ def hardware_injection_sfts(
     around = [edges(x.point, reftime, float(end)) for x in injections_of(name)]
     bands = [(low - room, high + room) for low, high in around if high + room < top and low > room]
     if not bands:
-        raise ValueError(f"paths hold strain up to {top:g} Hz, below all hardware injections of {name}: give another rate.")
+        raise ValueError(
+            f"paths hold strain up to {top:g} Hz, below all hardware injections of {name}: give another rate."
+        )
     low, high = min(x for x, _ in bands), max(x for _, x in bands)
     made = [
         sfts_of_bands(strain, Making.of(strain.rate, length, low, high, how), bands, min(THREADS, cores()))
@@ -116,7 +118,7 @@ def _strains(
     if not names or (detectors is not None and len(names) < len(wanted)):
         of = "paths hold strain" if detectors is None else "detectors are"
         raise ValueError(
-            f"{of} of {' and '.join(wanted)}, and only {', '.join(DETECTORS)} have hardware injections: give other ones."
+            f"{of} of {' and '.join(wanted)}, and only {', '.join(DETECTORS)} have hardware injections: give others."
         )
     return [with_cw_injections(find_strain(paths, channel, name, quality)) for name in names]
 

@@ -6,6 +6,7 @@ import math
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -247,10 +248,8 @@ def with_cw_injections(strain: FilesOfStrain) -> FilesOfStrain:
         for first, stop in strain.stretches:
             low, high = first // strain.rate - since, stop // strain.rate - since
             own[max(low, 0) : max(high, 0)] = True
-        try:
+        with suppress(ValueError):  # it has no such bit, or none with a name
             own &= ~file.good_seconds([NO_CW_INJECTION])
-        except ValueError:  # it has no such bit, or none with a name
-            pass
         good.append(own)
     stretches = _stretches(strain.files, good)
     if not stretches:

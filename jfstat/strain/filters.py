@@ -51,8 +51,8 @@ def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
 def high_passed_by_fft(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
     """Return samples after the filter of `high_passed`, by Fourier transforms: several times as fast.
 
-    The two differ near the ends, as far as the filter rings: here the samples are taken to be periodic, there to be zero
-    before and after.
+    The two differ near the ends, as far as the filter rings: here the samples are taken to be periodic, there to be
+    zero before and after.
 
     Parameters
     ----------

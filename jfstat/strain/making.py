@@ -150,9 +150,7 @@ class Made:
     gated: float
 
 
-def made_sfts(
-    strain: Strain, making: Making, starts: Sequence[int] | None = None, threads: int = 1
-) -> Iterator[Made]:
+def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = None, threads: int = 1) -> Iterator[Made]:
     """Compute the SFTs of strain one after the other, in order of time.
 
     Parameters
@@ -224,9 +222,7 @@ def sfts_of(strain: Strain, making: Making, starts: Sequence[int] | None = None)
     return whole
 
 
-def sfts_of_bands(
-    strain: Strain, making: Making, bands: Sequence[tuple[float, float]], threads: int = 1
-) -> list[SFTs]:
+def sfts_of_bands(strain: Strain, making: Making, bands: Sequence[tuple[float, float]], threads: int = 1) -> list[SFTs]:
     """Compute the SFTs of strain in some bands, and hold these in memory, one object for each band.
 
     Each SFT is transformed once, with a high-pass filter by Fourier transforms.
@@ -266,9 +262,7 @@ def sfts_of_bands(
 def _none(making: Making) -> ValueError:
     """Return the error for strain of which no SFT can be made."""
     gated = "" if making.conditioning.gating is None else " that gating leaves"
-    return ValueError(
-        f"there is no stretch of {making.tsft:g} s of good, finite samples{gated}: use a shorter tsft."
-    )
+    return ValueError(f"there is no stretch of {making.tsft:g} s of good, finite samples{gated}: use a shorter tsft.")
 
 
 def together(strain: Strain, making: Making, made: Sequence[Made]) -> SFTs | None:
