@@ -93,7 +93,7 @@ def test_runs_are_found_by_name_and_by_time():
         assert RUNS[jfstat.hardware_injections(run.start).meta["run"]].amplitudes == run.amplitudes
     with pytest.raises(ValueError, match=r"^run must be one of S5, S6, .* or a GPS time, not 'O9'\.$"):
         jfstat.hardware_injections("O9")
-    with pytest.raises(ValueError, match="^run is GPS 1000000000, which is in no run"):
+    with pytest.raises(ValueError, match=r"^run is GPS 1000000000, which is in no run"):
         jfstat.hardware_injections(1e9)
 
 
