@@ -138,8 +138,8 @@ def check_hardware_injections(
     >>> noise = jfstat.simulate_sfts(["H1"], start, 36000, f - 0.5, f + 0.5, sqrt_sx=1e-23, seed=1)
     >>> loud = jfstat.inject(noise, [(jfstat.Doppler.from_row(row), amplitude)])
     >>> found = jfstat.check_hardware_injections(loud)  # as injected, but for h0
-    >>> found["name"][0], bool(found["agrees"][0]), round(found["h0"][0] / 1e-23, 1)
-    ('PULSAR03', False, 1.0)
+    >>> print(found["name"][0], found["agrees"][0], round(found["h0"][0] / 1e-23, 1))
+    PULSAR03 False 1.0
     """
     width, allowed = guard_band(guard), float(plain_number(tolerance, "tolerance", "a part of the amplitude", ""))
     if not 0 <= allowed < np.inf:
