@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jfstat import kinds
 from jfstat.public import host
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS, SKY, unit
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
@@ -82,7 +83,7 @@ class Injection:
     amplitude: Amplitude
 
 
-@host
+@host(run=kinds.time)
 def hardware_injections(run: str | TimeLike) -> QTable:
     """Return the parameters of the continuous-wave hardware injections of an observing run.
 

@@ -66,7 +66,7 @@ class Recovered:
         return bool(abs(self.ratio[0] - 1) <= tolerance + DEVIATIONS / np.sqrt(self.rho2[0]))
 
 
-@host(ephemeris=kinds.ephemeris, progress=kinds.flag)
+@host(run=kinds.time, ephemeris=kinds.ephemeris, progress=kinds.flag)
 def check_hardware_injections(
     sfts: SFTs | Sequence[SFTs] | SFTFiles | str | os.PathLike | Sequence[str | os.PathLike],
     run: str | TimeLike | None = None,

@@ -25,7 +25,7 @@ HIGH_PASS = 7.0
 """Knee frequency of the default high-pass filter, Hz."""
 
 
-@host(paths=kinds.paths, detectors=kinds.names, channel=kinds.text)
+@host(paths=kinds.paths, run=kinds.time, detectors=kinds.names, channel=kinds.text)
 def hardware_injection_sfts(
     paths: Pattern,
     run: str | TimeLike | None = None,
@@ -92,7 +92,8 @@ def hardware_injection_sfts(
     bands = [(low - room, high + room) for low, high in around if high + room < top and low > room]
     if not bands:
         raise ValueError(
-            f"paths hold strain up to {top:g} Hz, below all hardware injections of {name}: give another rate."
+            f"paths hold strain up to {top:g} Hz, and with tsft={length:g} bands reach {room:g} Hz beyond the hardware "
+            f"injections of {name}, none of which fits: give another rate, or a longer tsft."
         )
     low, high = min(x for x, _ in bands), max(x for _, x in bands)
     made = [
