@@ -1,4 +1,4 @@
-"""Time of `jfstat hardware-injections` on simulated strain, in files as GWOSC has them, scaled to a day of one detector.
+"""Time of `jfstat hardware-injections` on simulated strain in files as GWOSC has them, scaled to a day of a detector.
 
     python examples/hardware_times.py --output examples/hardware_times.json
 
