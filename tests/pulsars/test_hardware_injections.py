@@ -170,3 +170,41 @@ def test_files_bands_and_detectors(tmp_path):
         jfstat.check_hardware_injections(jfstat.simulate_sfts(["H1"], 1_100_000_000, 3600, 108, 109, sqrt_sx=1e-23))
     with pytest.raises(ValueError, match=r"^tolerance must be at least 0"):
         jfstat.check_hardware_injections(sfts, tolerance=-1)
+
+
+THEIRS = {
+    "PULSAR02": dict(
+        Freq=575.163573, f1dot=-1.37e-13, Alpha=3.75692884, Delta=0.060108958, refTime=751680013, psi=-0.221788475,
+        phi0=4.03, cosi=-0.92857603700942348, h0=7.591844081675615e-26,
+    ),
+    "PULSAR04": dict(
+        Freq=1403.163331, f1dot=-2.54e-08, Alpha=4.886706854, Delta=-0.217583646, refTime=751680013, psi=-0.647939117,
+        phi0=4.83, cosi=0.27732063680264524, h0=1.0676021638766947e-24,
+    ),
+    "PULSAR17": dict(
+        Freq=890.123, Alpha=1.9194985, Delta=-0.2729743, refTime=1230336018, psi=4.084, phi0=0.0, h0=8.3936848e-26,
+        cosi=0.71958861621541, orbitasini=2.35, orbitPeriod=83941.2, orbitTp=1230379218, orbitArgp=2.13456,
+    ),
+}  # fmt: skip
+"""What LALSuite would be given: the signal's own frequency, and the angles that CWInPy's comments name."""
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", THEIRS)
+def test_signals_of_lalsuite_are_found_as_injected(name, tmp_path):
+    """In amplitude and in phase, over as many years as lie between the reference time and O3."""
+    tools = pytest.importorskip("lalsuite_tools")
+    (own,) = [x for x in injections_of("O3") if x.name == name]
+    low, _ = edges(own.point, gps_time(START, "start"), START + 36000.0)
+    source = "; ".join(f"{key}={value!r}" for key, value in THEIRS[name].items())
+    tools.run(
+        "Makefakedata_v5", outSFTdir=tmp_path, IFOs="H1,L1", startTime=START, duration=36000, Tsft=1800.0,
+        fmin=round(low) - 1, Band=3, injectionSources=f"{{{source}}}",
+        ephemEarth="earth00-40-DE405.dat.gz", ephemSun="sun00-40-DE405.dat.gz",
+    )  # fmt: skip
+    sfts = jfstat.read_sfts(tmp_path)
+    found = jfstat.check_hardware_injections(sfts, sqrt_sx=1e-25)
+    assert list(found["name"]) == [name]
+    assert found["h0"][0] / found["h0_injected"][0] == pytest.approx(1, abs=0.01)
+    assert found["twoF"][0] == pytest.approx(found["expected_twoF"][0], rel=0.02)
+    assert abs(found["phase_difference"][0].value) < 0.05
