@@ -83,11 +83,14 @@ if TYPE_CHECKING:
     from jfstat.metrics.coordinates import Coordinates, whiten
     from jfstat.metrics.metric import metric
     from jfstat.metrics.mismatch import mismatch
+    from jfstat.pulsars.hardware import hardware_injections
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
     from jfstat.pulsars.timingerrors import TimingErrors, timing_errors
     from jfstat.searching.background import background
     from jfstat.searching.empirical import empirical_false_alarm, empirical_thresholds
+    from jfstat.searching.hardware import check_hardware_injections
+    from jfstat.searching.hardwarestrain import hardware_injection_sfts
     from jfstat.searching.knownpulsars import PulsarBand
     from jfstat.searching.options import Keep, Run
     from jfstat.searching.plan import SearchPlan, plan_search
@@ -245,6 +248,7 @@ __all__ = [
     "bank_from_table",
     "bank_size",
     "braking_evolution",
+    "check_hardware_injections",
     "clean",
     "covers",
     "detection_probability",
@@ -269,6 +273,8 @@ __all__ = [
     "fstat",
     "fstat_table",
     "fstat_table_files",
+    "hardware_injection_sfts",
+    "hardware_injections",
     "inject",
     "inject_artefacts",
     "join_sfts",
@@ -457,6 +463,7 @@ _HOMES = {
     "bank_from_table": "jfstat.candidates.tables",
     "bank_size": "jfstat.banks.template_bank",
     "braking_evolution": "jfstat.signal.piecewise",
+    "check_hardware_injections": "jfstat.searching.hardware",
     "clean": "jfstat.lines.cleaning",
     "covers": "jfstat.data.narrowdata",
     "detection_probability": "jfstat.limits.analytic",
@@ -481,14 +488,16 @@ _HOMES = {
     "fstat": "jfstat.statistic.fstat",
     "fstat_table": "jfstat.followup.fstattable",
     "fstat_table_files": "jfstat.followup.fromfiles",
+    "hardware_injection_sfts": "jfstat.searching.hardwarestrain",
+    "hardware_injections": "jfstat.pulsars.hardware",
     "inject": "jfstat.simulate.simulate",
     "inject_artefacts": "jfstat.simulate.artefacts",
     "join_sfts": "jfstat.sfts",
     "last_stage": "jfstat.followup.ladder",
-    "leave_out": "jfstat.data.stretches",
-    "line_veto": "jfstat.candidates.lineveto",
     "lattice_bank": "jfstat.banks.lattice_bank",
     "lattice_size": "jfstat.banks.lattice_bank",
+    "leave_out": "jfstat.data.stretches",
+    "line_veto": "jfstat.candidates.lineveto",
     "load": "jfstat.io.saved",
     "log_bstat": "jfstat.inference.bstat",
     "log_likelihood": "jfstat.statistic.likelihood",

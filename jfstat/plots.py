@@ -479,7 +479,7 @@ def plot_background(
     -------
     Axes
     """
-    thresholds = empirical_thresholds(background, false_alarm)
+    thresholds: Any = empirical_thresholds(background, false_alarm)
     column, low, high = thresholds.meta["column"], _plain(thresholds["fmin"]), _plain(thresholds["fmax"])
     middle = 0.5 * (_plain(background["fmin"]) + _plain(background["fmax"]))
     ax.plot(middle, _plain(background[column]), ".", color=GREY, ms=3, label="loudest at other positions")

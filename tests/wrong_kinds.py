@@ -152,6 +152,9 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     strain = (np.random.default_rng(0).normal(size=4 * 1800 * 16), START, 1 / 16)
     gating = jfstat.Gating(12.0, [(2.0, 6.0)])
     frames = write_gwosc(tmp_path / "frames.hdf5", "H1", START, strain[0][: 240 * 16], 16)
+    never = np.zeros(240, np.uint32)  # bits of seconds without injections, of which there are none
+    injected = write_gwosc(tmp_path / "injected.hdf5", "H1", START, np.resize(strain[0], 240 * 64), 64, None, never)
+    with_injection = jfstat.simulate_sfts(["H1"], START, 3600, 52.4, 53.2, seed=1)
     table = np.array([START - 1e5 + 2e4 * np.arange(12), *np.zeros((3, 12))])
     earth = (table[0], np.full((12, 3), 288.0))
     parts, window = jfstat.atoms(data, point), jfstat.TransientWindow("rectangular", START, 7200.0)
@@ -443,6 +446,21 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
             dict(windows=jfstat.TransientRange("rectangular", START + np.arange(2) * 1800.0, [3600.0]), ranking="F"),
         ),
         "search_pulsars": (jfstat.search_pulsars, solution),
+        "hardware_injections": (jfstat.hardware_injections, dict(run="O3")),
+        "hardware_injection_sfts": (
+            jfstat.hardware_injection_sfts,
+            dict(
+                paths=injected, run="O2", detectors=["H1"], channel=None, tsft=60, quality=jfstat.DataQuality(["DATA"]),
+                conditioning=jfstat.Conditioning("hann", highpass=1.0),
+            ),
+        ),
+        "check_hardware_injections": (
+            jfstat.check_hardware_injections,
+            dict(
+                sfts=with_injection, run="O2", sqrt_sx=jfstat.Noise(off_source=10), ephemeris="DE405", guard=0.3,
+                tolerance=0.1, progress=False,
+            ),
+        ),
         "search_pulsars in bands": (jfstat.search_pulsars, solution | dict(band=jfstat.PulsarBand(1e-4))),
         "mean_twoF": (jfstat.mean_twoF, dict(segments=segments, point=point)),
         "semicoherent_amplitude": (jfstat.semicoherent_amplitude, dict(segments=segments, point=point)),

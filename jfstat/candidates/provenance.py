@@ -129,7 +129,18 @@ class Provenance:
 
 
 def reftime_of(table: object, default: Any = None) -> Any:
-    """Return the time at which the frequencies of a table hold, or a default if it does not say."""
+    """Return the time at which the frequencies of a table hold, or a default if it does not say.
+
+    Raises
+    ------
+    ValueError
+        If each row has its own, in a column ``reftime``.
+    """
+    if "reftime" in getattr(table, "colnames", ()):
+        raise ValueError(
+            "the table has a column 'reftime', a time for each row: take its rows one at a time, by "
+            "jfstat.Doppler.from_row."
+        )
     reftime = Provenance.of(table).reftime
     return default if reftime is None else reftime
 

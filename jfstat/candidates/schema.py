@@ -216,6 +216,22 @@ COLUMNS = {
         Column("dm_off_twoF", "Largest 2F without Doppler modulation.", digits=STATISTIC),
         Column("line_veto", "Detectors louder alone than all together, and `DM-off`; empty for signals."),
     ),
+    "`hardware_injections`, `check_hardware_injections`": (
+        Column(
+            "reftime", "GPS time in the solar-system barycentre at which the row holds.", "s", stale=False, double=True
+        ),
+        Column("expected_twoF", "2F that the injected signal has on average, 4 + rho^2.", digits=STATISTIC),
+        Column("expected_twoF_error", "Standard deviation of 2F of the injected signal.", digits=STATISTIC),
+        Column("h0_injected", "Amplitude h0 that was injected.", digits=AMPLITUDE, stale=False),
+        Column("h0_<detector>", "Amplitude in one detector, with the injected orientation.", digits=AMPLITUDE),
+        Column("phase_difference", "Phase that was found, less the injected one.", "rad", AMPLITUDE),
+        Column("phase_difference_error", "Standard deviation of `phase_difference` in noise.", "rad", AMPLITUDE),
+        Column("phase_difference_<detector>", "The same difference in one detector alone.", "rad", AMPLITUDE),
+        Column("pull_twoF", "2F less the expected one, in standard deviations.", digits=STATISTIC),
+        Column("pull_h0", "h0 less the injected one, in standard deviations.", digits=STATISTIC),
+        Column("pull_phase", "`phase_difference` in standard deviations.", digits=STATISTIC),
+        Column("agrees", "Whether amplitude and phase are the injected ones, within `meta['tolerance']` and noise."),
+    ),
     "`search_pulsars`, `search_pulsar_bands`": (
         Column("phase_error", "Phase of the timing solution that the template leaves out, at most.", "cycle"),
         Column("start", "GPS time at which the row's data begin.", "s"),

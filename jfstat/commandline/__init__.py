@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SUBCOMMANDS = (
     "demo",
     "make-sfts",
+    "hardware-injections",
     "simulate",
     "search",
     "search-pulsars",

@@ -10,14 +10,13 @@ import jfstat
 from jfstat.commandline.overwriting import inputs_of
 from jfstat.commandline.spellings import OptionGroup
 from jfstat.commandline.words import bands, count, gps, natural, number, words
+from jfstat.strain.strainfile import GWOSC_RATE, GWOSC_VALID
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
 
 LISTED = 10
 """Most SFTs that are named because gating left them out."""
-GWOSC_RATE, GWOSC_VALID = 4096, 1600.0
-"""GWOSC's lower sampling rate, 1/s, and the frequency up to which strain at that rate is surely right, Hz."""
 GATES = {"gate_bands": "bands", "gate_tzero": "tzero", "gate_tpad": "tpad", "gate_most": "most_gated"}
 """Options of gating, and the field of `jfstat.Gating` that each gives."""
 OBSERVING = {"observing_kind": "--observing-kind", "observing_revision": "--observing-revision"}
@@ -160,7 +159,7 @@ def plan(arguments: Arguments) -> Work:
         gating = jfstat.Gating(arguments.gate_threshold, **{x: y for x, y in given.items() if y is not None})
     cache, segments = arguments.frame_cache, arguments.segment_file
     quality = jfstat.DataQuality(
-        _bits(arguments.quality_bits),
+        quality_bits(arguments.quality_bits),
         arguments.quality_channel,
         None if segments is None else jfstat.read_segments(segments),
         arguments.gps_start_time,
@@ -221,7 +220,7 @@ def _written(made: Any, tsft: float, directory: str, how: dict[str, Any], gated:
     return n
 
 
-def _bits(quality: list[str] | None) -> list[str | int] | None:
+def quality_bits(quality: list[str] | None) -> list[str | int] | None:
     """Return data-quality bits as `jfstat.DataQuality` takes them."""
     if quality is None:
         return None

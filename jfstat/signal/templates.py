@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from astropy.table import Row, Table
     from astropy.time import Time
 
+REFTIME = "reftime"
+"""Entry of a table's meta, or column of a table whose rows hold at different times."""
 SpinsLike = NumberLike | Sequence[FrequencyLike]
 """A frequency and its derivatives: Hz, Hz/s, Hz/s^2, ..., or each a Quantity."""
 
@@ -437,10 +439,17 @@ def template_of_row(row: AnyTable, name: str, model: PhaseModel | None = None) -
             given[column] = column_values(row, column, "", False, name) if here else np.array([model.value(column, 0)])
     try:
         with jax.ensure_compile_time_eval():  # a row's values are known, also within a transformation
-            stack = points_from(given, (row.meta or {}).get("reftime"), model)
+            stack = points_from(given, _reftime_of(row, name), model)
     except ValueError as error:
         raise ValueError(f"{name} holds no possible template: {error}") from error
     return jax.tree.map(lambda x: on_device(x[0]), stack)
+
+
+def _reftime_of(row: AnyTable, name: str) -> TimeLike | None:
+    """Return the reference time of a row: the one in its column ``reftime``, or else its table's."""
+    if REFTIME in row.colnames:
+        return float(column_values(row, REFTIME, "s", False, name)[0])
+    return (row.meta or {}).get(REFTIME)
 
 
 def template(x: Any, name: str) -> Doppler | None:

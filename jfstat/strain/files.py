@@ -6,7 +6,8 @@ import math
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from jfstat.signal.times import TimeLike
 from jfstat.strain.frames import FrameFile
 from jfstat.strain.gwosc import GwoscFile
 from jfstat.strain.making import Conditioning, Making, made_sfts, sfts_of, together
-from jfstat.strain.strainfile import Bit, StrainFile
+from jfstat.strain.strainfile import NO_CW_INJECTION, Bit, StrainFile
 from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole, shown
 
 FRAME_SUFFIX = ".gwf"
@@ -221,6 +222,42 @@ def find_strain(
         raise ValueError(f"paths hold no strain from start={low:g} to end={high:g}.")
     good = [_good(file, wanted_times, low, high) for file in files]
     return FilesOfStrain(get_detector(wanted) if own is None else own, tuple(files), _stretches(files, good))
+
+
+def detectors_in(paths: Pattern, channel: str | None) -> list[str]:
+    """Return the detectors of strain files, in alphabetical order; see `find_strain` for the arguments and errors."""
+    found = find_files(paths, "strain", (FRAME_SUFFIX, *HDF5_SUFFIXES))
+    return sorted({_described(path, channel, None).detector for path in found})
+
+
+def with_cw_injections(strain: FilesOfStrain) -> FilesOfStrain:
+    """Return strain without the seconds of which a bit says that no continuous waves were injected into the hardware.
+
+    Files that do not have the bit count as if there were injections at all times.
+
+    Raises
+    ------
+    ValueError
+        If there were no injections at all.
+    """
+    good = []
+    for file in strain.files:
+        seconds = file.n // file.rate
+        own = np.zeros(seconds, bool)
+        since = file.start - strain.origin
+        for first, stop in strain.stretches:
+            low, high = first // strain.rate - since, stop // strain.rate - since
+            own[max(low, 0) : max(high, 0)] = True
+        with suppress(ValueError):  # it has no such bit, or none with a name
+            own &= ~file.good_seconds([NO_CW_INJECTION])
+        good.append(own)
+    stretches = _stretches(strain.files, good)
+    if not stretches:
+        raise ValueError(
+            f"paths hold no good second of {strain.site.prefix} with continuous waves in the hardware: their bits say "
+            f"{NO_CW_INJECTION}."
+        )
+    return replace(strain, stretches=stretches)
 
 
 class MadeSFT(NamedTuple):

@@ -8,6 +8,8 @@ ORDER = 10
 """Order of lalpulsar_MakeSFTs's high-pass filter."""
 ATTENUATION = 0.5
 """Amplitude of lalpulsar_MakeSFTs's high-pass filter at the knee frequency."""
+PASSED = 10
+"""Frequency over the knee's above which the high-pass filter changes nothing in double precision."""
 BAND_ORDER = 4
 """Order of the band-pass filters."""
 
@@ -44,6 +46,33 @@ def high_passed(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
         x = np.asarray(sosfilt(section, x))
         x = np.asarray(sosfilt(section, x[::-1]))[::-1]
     return x
+
+
+def high_passed_by_fft(x: np.ndarray, rate: float, knee: float) -> np.ndarray:
+    """Return samples after the filter of `high_passed`, by Fourier transforms: several times as fast.
+
+    The two differ near the ends, as far as the filter rings: here the samples are taken to be periodic, there to be
+    zero before and after.
+
+    Parameters
+    ----------
+    x, rate, knee
+        As for `high_passed`.
+
+    Returns
+    -------
+    (n,) float64 ndarray
+    """
+    from scipy.fft import irfft, rfft
+
+    bins = rfft(x)
+    changed = bins[: int(PASSED * knee * len(x) / rate) + 1]
+    # in LALSuite's w-plane the amplitude is w^(2 n)/(w^(2 n) + 1) after both passes
+    w = np.tan(np.pi * np.arange(len(changed)) / max(len(x), 2 * len(changed)))
+    w /= np.tan(np.pi * knee / rate) * (1 / np.sqrt(ATTENUATION) - 1) ** (0.5 / ORDER)
+    power = w ** (2 * ORDER)
+    changed *= power / (power + 1)
+    return np.asarray(irfft(bins, len(x), overwrite_x=True))
 
 
 def band_passed(x: np.ndarray, rate: float, low: float, high: float) -> np.ndarray:

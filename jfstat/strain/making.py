@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.windows import window_samples
 from jfstat.signal.times import TimeLike
-from jfstat.strain.filters import high_passed
+from jfstat.strain.filters import high_passed, high_passed_by_fft
 from jfstat.strain.gating import Gating, gate_window
 from jfstat.strain.strain import Strain
 from jfstat.validation import DurationLike, FrequencyLike, frequency, gps_integer, sft_seconds, shown
@@ -80,12 +82,15 @@ class Making:
     bins : slice
         Range of bins of the Fourier transform.
     conditioning : Conditioning
+    high_pass : callable
+        The high-pass filter: `strain.filters.high_passed`, or `high_passed_by_fft`, which takes a fraction of the time.
     """
 
     tsft: float
     n: int
     bins: slice
     conditioning: Conditioning
+    high_pass: Callable[[np.ndarray, float, float], np.ndarray] = high_passed
 
     @classmethod
     def of(
@@ -145,7 +150,7 @@ class Made:
     gated: float
 
 
-def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = None) -> Iterator[Made]:
+def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = None, threads: int = 1) -> Iterator[Made]:
     """Compute the SFTs of strain one after the other, in order of time.
 
     Parameters
@@ -155,6 +160,8 @@ def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = Non
     starts : sequence of int, optional
         GPS seconds, increasing. By default as many SFTs as fit, one after the other from the first whole second of
         each stretch of finite samples on.
+    threads : int
+        SFTs that are made at a time.
 
     Raises
     ------
@@ -163,8 +170,18 @@ def made_sfts(strain: Strain, making: Making, starts: Sequence[int] | None = Non
     """
     window = window_samples(making.conditioning.window, making.n)
     places = _fitting(strain, making.n) if starts is None else _asked_for(strain, making, starts)
-    for place in places:
-        yield _made(strain, making, window, place)
+    if threads == 1:
+        for place in places:
+            yield _made(strain, making, window, place)
+        return
+    with ThreadPoolExecutor(threads) as pool:  # Fourier transforms are computed outside of Python's lock
+        waiting: deque[Future[Made]] = deque()
+        for place in places:
+            waiting.append(pool.submit(_made, strain, making, window, place))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what becomes too large is refused
@@ -179,7 +196,7 @@ def _made(strain: Strain, making: Making, window: np.ndarray, place: Place) -> M
             return Made(gps, None, gated)
         x = x * gates
     if making.conditioning.highpass is not None:
-        x = high_passed(x, strain.rate, float(making.conditioning.highpass))
+        x = making.high_pass(x, strain.rate, float(making.conditioning.highpass))
     bins = np.fft.rfft(x * window)[making.bins] / strain.rate
     if not max(np.max(np.abs(bins.real)), np.max(np.abs(bins.imag))) <= np.finfo(np.float32).max:
         raise ValueError(
@@ -199,13 +216,53 @@ def sfts_of(strain: Strain, making: Making, starts: Sequence[int] | None = None)
     """
     made = [sft for sft in made_sfts(strain, making, starts) if sft.bins is not None]
     if not made:
-        gated = "" if making.conditioning.gating is None else " that gating leaves"
-        raise ValueError(
-            f"there is no stretch of {making.tsft:g} s of good, finite samples{gated}: use a shorter tsft."
-        )
+        raise _none(making)
     whole = together(strain, making, made)
     assert whole is not None
     return whole
+
+
+def sfts_of_bands(strain: Strain, making: Making, bands: Sequence[tuple[float, float]], threads: int = 1) -> list[SFTs]:
+    """Compute the SFTs of strain in some bands, and hold these in memory, one object for each band.
+
+    Each SFT is transformed once, with a high-pass filter by Fourier transforms.
+
+    Parameters
+    ----------
+    strain : Strain
+    making : Making
+        Its band holds all others.
+    bands : sequence of (float, float)
+        Lowest and highest frequency of each, Hz.
+    threads : int
+        As for `made_sfts`.
+
+    Raises
+    ------
+    ValueError
+        If there are no SFTs.
+    """
+    cuts = [
+        slice(max(making.bins.start, int(low * making.tsft)), min(making.bins.stop, int(high * making.tsft) + 1))
+        for low, high in bands
+    ]
+    kept: list[list[Made]] = [[] for _ in cuts]
+    for sft in made_sfts(strain, replace(making, high_pass=high_passed_by_fft), None, threads):
+        if sft.bins is None:
+            continue
+        for own, cut in zip(kept, cuts, strict=True):
+            bins = sft.bins[cut.start - making.bins.start : cut.stop - making.bins.start]
+            own.append(replace(sft, bins=bins.copy()))
+    if not kept or not kept[0]:
+        raise _none(making)
+    wholes = [together(strain, replace(making, bins=cut), own) for cut, own in zip(cuts, kept, strict=True)]
+    return [whole for whole in wholes if whole is not None]
+
+
+def _none(making: Making) -> ValueError:
+    """Return the error for strain of which no SFT can be made."""
+    gated = "" if making.conditioning.gating is None else " that gating leaves"
+    return ValueError(f"there is no stretch of {making.tsft:g} s of good, finite samples{gated}: use a shorter tsft.")
 
 
 def together(strain: Strain, making: Making, made: Sequence[Made]) -> SFTs | None:

@@ -16,6 +16,10 @@ DATA_QUALITY_BITS = ("DATA", "CBC_CAT1", "CBC_CAT2", "CBC_CAT3", "BURST_CAT1", "
 O4). HDF5 files hold their own names, frame files do not."""
 INJECTION_BITS = ("NO_CBC_HW_INJ", "NO_BURST_HW_INJ", "NO_DETCHAR_HW_INJ", "NO_CW_HW_INJ", "NO_STOCH_HW_INJ")
 """Names of the bits of GWOSC's channel of hardware injections, from bit 0 on, since O1."""
+NO_CW_INJECTION = "NO_CW_HW_INJ"
+"""Bit of seconds without hardware injections of continuous waves."""
+GWOSC_RATE, GWOSC_VALID = 4096, 1600.0
+"""GWOSC's lower sampling rate, 1/s, and the frequency up to which strain at that rate is surely right, Hz."""
 FIRST_RUN = 1_126_051_217
 """Start of O1, GPS s: before it, bits other than the first one of data quality had other names."""
 MOST_BITS = 63

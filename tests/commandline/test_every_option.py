@@ -164,6 +164,10 @@ CASES = {
         "channel-name": "nothing",
         "quality-channel": "nothing",
     },
+    "hardware-injections": {  # tests/commandline/test_hardware_command.py
+        **dict.fromkeys(("DataFiles", "frame-files", "IFOs", "minStartTime", "maxStartTime", "run", "channel-name")),
+        **dict.fromkeys(("quality-bits", "sft-duration", "high-pass-freq", "tolerance", "outputFstat")),
+    },
     "dump-sfts": dict(SFTfiles="H*.sft", headerOnly="", dataOnly="", timestampsOnly="", Nmax=2),
     "merge": dict(outputFstat="other.ecsv", files=None),
     "validate-sfts": dict(files=None),

@@ -42,7 +42,14 @@ LONG = [
 ]
 LONG += ["path_upper_limit", "search_setups", "transient_upper_limit"]
 LONG += ["pulsar_posteriors", "amplitude_posterior", "dual_harmonic_posterior"]
-LONG += ["search_pulsars", "search_pulsars in bands", "simulate_sfts", "template_bank by age", "whiten"]
+LONG += [
+    "check_hardware_injections",
+    "search_pulsars",
+    "search_pulsars in bands",
+    "simulate_sfts",
+    "template_bank by age",
+    "whiten",
+]
 LONG += ["template_bank by the metric", "refine_files", "follow_up_files", "fstat_table_files", "write_atoms_files"]
 """Calls that take long if the value is one that they can use."""
 EXTRAS = {"to_bilby": "bilby"}
