@@ -490,7 +490,7 @@ def plot_background(
         ax.plot(_plain(found["freq"]), _plain(found[column]), "+", color=ORANGE, ms=7, label="candidates")
     ax.set_xlim(low.min(), high.max())
     ax.set_xlabel("frequency (Hz)")
-    ax.set_ylabel("loudest " + _LABELS.get(column, column))
+    ax.set_ylabel(f"loudest {_LABELS.get(column, column)}")
     _plain_numbers(ax)
     ax.legend(frameon=False, fontsize="small", loc="upper left")
     return ax

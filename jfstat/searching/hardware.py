@@ -127,8 +127,7 @@ def check_hardware_injections(
 
     Notes
     -----
-    2F is non-central chi^2 with 4 degrees of freedom. Estimates of the noise floor scatter, and the mean of their
-    inverse exceeds that of the floor; rho and the ratio are corrected for this, see `Noise`.
+    2F is non-central chi^2 with 4 degrees of freedom.
 
     Examples
     --------
@@ -289,9 +288,7 @@ def _recovered(
     filtered = (a1 + 1j * a3) * both.xa + (a2 + 1j * a4) * both.xb
     A, B, C = both.fisher
     power = A * (a1**2 + a3**2) + B * (a2**2 + a4**2) + 2 * C * (a1 * a2 + a3 * a4)
-    # the mean inverse of an estimated floor exceeds that of the floor; 2F has its own correction
-    excess = noise.whitened_power if noise.sqrt_sx is None else 1.0
-    return Recovered(injection, power / excess, filtered / power * np.sqrt(excess), np.asarray(both.twoF))
+    return Recovered(injection, power, filtered / power, np.asarray(both.twoF))
 
 
 _likelihood = jax.jit(likelihood_of_each)
