@@ -121,7 +121,10 @@ if TYPE_CHECKING:
     from jfstat.signal.templates import Amplitude, Doppler, Orbit
     from jfstat.signal.times import GPSTime
     from jfstat.signal.transientwindow import TransientWindow
-    from jfstat.simulate.artefacts import Artefact, inject_artefacts
+    from jfstat.simulate.artefacts import Disturbance, inject_artefacts
+    from jfstat.simulate.floors import BroadLine, FloorDrift
+    from jfstat.simulate.glitches import Glitches
+    from jfstat.simulate.lines import Artefact, WanderingLine, comb
     from jfstat.simulate.simulate import inject, simulate_sfts
     from jfstat.statistic.atoms import Atoms, atoms
     from jfstat.statistic.dmoff import dm_off_twoF
@@ -174,12 +177,14 @@ __all__ = [
     "BSGLtL",
     "BestPath",
     "Braking",
+    "BroadLine",
     "Conditioning",
     "Coordinates",
     "Cosine",
     "DataQuality",
     "Details",
     "Detector",
+    "Disturbance",
     "Doppler",
     "DualHarmonicAmplitude",
     "DualHarmonicPosterior",
@@ -189,10 +194,12 @@ __all__ = [
     "Exponential",
     "FermiDirac",
     "Fit",
+    "FloorDrift",
     "Fstat",
     "FstatData",
     "GPSTime",
     "Gating",
+    "Glitches",
     "HalfNormal",
     "Interpolated",
     "Keep",
@@ -239,6 +246,7 @@ __all__ = [
     "Uniform",
     "UpperLimit",
     "ViterbiPath",
+    "WanderingLine",
     "add_signal",
     "amplitude_posterior",
     "antenna_patterns",
@@ -250,6 +258,7 @@ __all__ = [
     "braking_evolution",
     "check_hardware_injections",
     "clean",
+    "comb",
     "covers",
     "detection_probability",
     "distinct",
@@ -378,23 +387,25 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BSGL": "jfstat.searching.statistics.bsgl",
     "Amplitude": "jfstat.signal.templates",
     "AmplitudeEstimate": "jfstat.statistic.fstat",
     "AmplitudePosterior": "jfstat.inference.amplitudeposterior",
     "AmplitudePrior": "jfstat.inference.amplitudeprior",
-    "Artefact": "jfstat.simulate.artefacts",
+    "Artefact": "jfstat.simulate.lines",
     "AtomSizes": "jfstat.data.slicesizes",
     "Atoms": "jfstat.statistic.atoms",
-    "BSGL": "jfstat.searching.statistics.bsgl",
     "BSGLtL": "jfstat.searching.statistics.bsgltl",
     "BestPath": "jfstat.searching.statistics.bestpath",
     "Braking": "jfstat.banks.braking",
+    "BroadLine": "jfstat.simulate.floors",
     "Conditioning": "jfstat.strain.making",
     "Coordinates": "jfstat.metrics.coordinates",
     "Cosine": "jfstat.inference.distributions",
     "DataQuality": "jfstat.strain.files",
     "Details": "jfstat.candidates.details",
     "Detector": "jfstat.geometry.detector",
+    "Disturbance": "jfstat.simulate.artefacts",
     "Doppler": "jfstat.signal.templates",
     "DualHarmonicAmplitude": "jfstat.inference.dualharmonic",
     "DualHarmonicPosterior": "jfstat.inference.dualposterior",
@@ -404,10 +415,12 @@ _HOMES = {
     "Exponential": "jfstat.inference.distributions",
     "FermiDirac": "jfstat.inference.distributions",
     "Fit": "jfstat.followup.options",
+    "FloorDrift": "jfstat.simulate.floors",
     "Fstat": "jfstat.statistic.fstat",
     "FstatData": "jfstat.data.fstatdata",
     "GPSTime": "jfstat.signal.times",
     "Gating": "jfstat.strain.gating",
+    "Glitches": "jfstat.simulate.glitches",
     "HalfNormal": "jfstat.inference.distributions",
     "Interpolated": "jfstat.searching.statistics.interpolated",
     "Keep": "jfstat.searching.options",
@@ -454,6 +467,7 @@ _HOMES = {
     "Uniform": "jfstat.inference.distributions",
     "UpperLimit": "jfstat.limits.injections",
     "ViterbiPath": "jfstat.tracking.viterbi",
+    "WanderingLine": "jfstat.simulate.lines",
     "add_signal": "jfstat.data.addsignal",
     "amplitude_posterior": "jfstat.inference.amplitudeposterior",
     "antenna_patterns": "jfstat.geometry.polarisations",
@@ -465,6 +479,7 @@ _HOMES = {
     "braking_evolution": "jfstat.signal.piecewise",
     "check_hardware_injections": "jfstat.searching.hardware",
     "clean": "jfstat.lines.cleaning",
+    "comb": "jfstat.simulate.lines",
     "covers": "jfstat.data.narrowdata",
     "detection_probability": "jfstat.limits.analytic",
     "distinct": "jfstat.followup.distinct",

@@ -129,7 +129,7 @@ def simulate_sfts(
         gps, gps_ns = times[site.prefix]
         rng = np.random.default_rng([*seeds, *site.prefix.encode()])
         with np.errstate(over="ignore", invalid="ignore"):
-            data = _noise(rng, len(gps), n_bins, length, floors[site.prefix], window)
+            data = white_noise(rng, (len(gps), n_bins), length, floors[site.prefix], window)
         data = single(data, "sqrt_sx", "the noise")
         series.append(SFTSeries.of(site, gps, gps_ns, data, window))
     sfts = SFTs(tuple(series), length, first)
@@ -265,8 +265,11 @@ def _floors(names: tuple[str, ...], sqrt_sx: Any) -> dict[str, float]:
     return {name: float(x or 0.0) for name, x in zip(names, given_sqrt_sx(names, sqrt_sx), strict=True)}
 
 
-def _noise(rng: np.random.Generator, n_sfts: int, n_bins: int, tsft: float, sqrt_sx: float, window: str) -> np.ndarray:
-    """Draw SFTs of white Gaussian noise, (n_sfts, n_bins) complex64: bins of variance Tsft S / 2."""
+def white_noise(
+    rng: np.random.Generator, shape: tuple[int, ...], tsft: float, sqrt_sx: float, window: str
+) -> np.ndarray:
+    """Draw SFTs of white Gaussian noise, complex64 of a shape (n_sfts, n_bins): bins of variance Tsft S / 2."""
+    n_sfts, n_bins = shape
     sigma = sqrt_sx * np.sqrt(tsft / 4)
     if window == "rectangular" or sqrt_sx == 0:
         data = np.empty((n_sfts, n_bins), np.complex64)
