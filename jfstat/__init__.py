@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from jfstat.pulsars.pulsar import Pulsar
     from jfstat.pulsars.reading import read_par, read_pulsars
     from jfstat.pulsars.timingerrors import TimingErrors, timing_errors
-    from jfstat.searching.background import background
+    from jfstat.searching.background import background, background_positions
     from jfstat.searching.empirical import empirical_false_alarm, empirical_thresholds
     from jfstat.searching.hardware import check_hardware_injections
     from jfstat.searching.hardwarestrain import hardware_injection_sfts
@@ -253,6 +253,7 @@ __all__ = [
     "atom_sizes",
     "atoms",
     "background",
+    "background_positions",
     "bank_from_table",
     "bank_size",
     "braking_evolution",
@@ -474,6 +475,7 @@ _HOMES = {
     "atom_sizes": "jfstat.data.slicesizes",
     "atoms": "jfstat.statistic.atoms",
     "background": "jfstat.searching.background",
+    "background_positions": "jfstat.searching.background",
     "bank_from_table": "jfstat.candidates.tables",
     "bank_size": "jfstat.banks.template_bank",
     "braking_evolution": "jfstat.signal.piecewise",

@@ -169,7 +169,7 @@ COLUMNS = {
     ),
     "`background`, `empirical_false_alarm`, `empirical_thresholds`": (
         Column("position", "Number of the position at which the background was measured.", stale=False),
-        Column("rotation", "Angle by which the bank was turned about the Earth's axis.", "rad", stale=False),
+        Column("rotation", "Angle by which the bank was turned about `meta['axis']`.", "rad", stale=False),
         Column("fmin", "Lower end of a sub-band.", "Hz", stale=False, double=True),
         Column("fmax", "Upper end of a sub-band.", "Hz", stale=False, double=True),
         Column(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jfstat
-from jfstat.commandline.words import count
-from jfstat.commandline.work import TABLES, Division
+from jfstat.commandline.words import natural
+from jfstat.commandline.work import TABLES, Division, write_all
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments
     from jfstat.commandline.spellings import OptionGroup
 
-FEWEST, MOST = 10, 10_000
-"""Smallest and largest number of positions."""
 WHOLE = ("unit", "distributed", "countTemplates")
 """Options with which a command does not have the whole search at hand."""
 
@@ -23,12 +22,12 @@ def add_background(group: OptionGroup) -> None:
     """Add the options of a measured background."""
     group.add_argument(
         "--backgroundPositions",
-        type=count,
+        type=natural,
         metavar="N",
-        help="search the bank at N other right ascensions, too, where no signal is, and add the false-alarm "
-        "probability by the loudest values there: it holds in noise with lines and drifts, and the search takes N "
-        "times as long. With --checkpoint, the positions that are done are kept in a file of that name and "
-        ".background",
+        help="search the bank at N other sky positions, too, where no signal is, and add the false-alarm probability "
+        "by the loudest values there: it holds in noise with lines and drifts, and the search takes N times as long "
+        "(0: as many positions as there is room for, at most 100). With --checkpoint, the positions that are done are "
+        "kept in a file of that name and .background",
     )
     group.add_argument(
         "--outputBackground",
@@ -43,16 +42,26 @@ class Background:
 
     Attributes
     ----------
-    positions : int
-    path : str or None
-        File for the loudest values.
+    positions : int or None
+    table, path : str or None
+        Files for the candidates and for the loudest values.
     """
 
-    positions: int
+    positions: int | None
+    table: str | None
     path: str | None
+
+    def check_room(self, data: Any, bank: jfstat.Doppler) -> None:
+        """Raise a ValueError if there is no room for so many positions, before the search begins."""
+        try:
+            jfstat.background_positions(data, bank, self.positions)
+        except ValueError as error:
+            raise ValueError(str(error).replace("positions", "--backgroundPositions", 1)) from None
 
     def judged(self, division: Division, found: Any, searched: tuple[Any, Any, Any], keep: jfstat.Keep) -> Any:
         """Measure the background of a search, write it, and return the candidates with their false-alarm probabilities.
+
+        The candidates are written before, since the background takes much longer.
 
         Parameters
         ----------
@@ -63,12 +72,17 @@ class Background:
         keep : Keep
             Its lines are left out here if the search vetoed them.
         """
-        lines = keep.lines if keep.veto_lines else None
+        write = partial(jfstat.write_candidates, found)
+        words = f"{len(found)} candidates, whose background is now measured,"
+        said = write_all((self.table, write, words))
+        print("".join(f"{line}\n" for line in said), end="", flush=True)
         kept = None if division.checkpoint is None else f"{division.checkpoint}.background"
+        lines = keep.lines if keep.veto_lines else None
         measured: Any = jfstat.background(*searched, self.positions, kept, lines=lines, run=division.run)
-        if self.path is not None:
-            print(f"wrote the loudest values at {self.positions} positions to", end=" ")
-            print(jfstat.write_candidates(measured, self.path))
+        number = measured.meta["positions"]
+        write = partial(jfstat.write_candidates, measured)
+        said = write_all((self.path, write, f"the loudest values at {number} positions"))
+        print("".join(f"{line}\n" for line in said), end="")
         return jfstat.empirical_false_alarm(found, measured)
 
 
@@ -80,16 +94,18 @@ def background_of(arguments: Arguments) -> Background | None:
     ValueError
         If options contradict each other or are out of range.
     """
-    positions, path = arguments.backgroundPositions, arguments.outputBackground
+    positions, path, table = arguments.backgroundPositions, arguments.outputBackground, arguments.outputFstat
     if positions is None:
         if path is not None:
             raise ValueError("--outputBackground needs --backgroundPositions: give both.")
         return None
-    if not FEWEST <= positions <= MOST:
-        raise ValueError(f"--backgroundPositions must be {FEWEST} to {MOST}, not {positions}.")
     if path is not None and not path.endswith(TABLES):
         raise ValueError("--outputBackground must end with .ecsv or .hdf5: the text format is for candidates.")
+    if table is not None and not table.endswith(TABLES):
+        raise ValueError(
+            "--backgroundPositions needs --outputFstat with .ecsv or .hdf5: the text format has no false alarms."
+        )
     name = arguments.first_given(*WHOLE)
     if name is not None:
-        raise ValueError(f"--backgroundPositions needs the whole search: leave --{name} out.")
-    return Background(positions, path)
+        raise ValueError(f"--backgroundPositions needs the whole search: leave {name} out.")
+    return Background(positions or None, table, path)

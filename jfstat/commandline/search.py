@@ -243,6 +243,8 @@ def _over_the_band(division: Division, band: Band, wanted: Wanted) -> tuple[Any,
     """
     data, bank = band.prepared(wanted.statistic)
     say_noise(division, data, data.observation)
+    if wanted.background is not None:
+        wanted.background.check_room(data, bank)
     how: Any = dict(keep=wanted.keep, details=wanted.details, run=division.run)
     chosen = wanted.statistic, wanted.top, wanted.threshold, division.checkpoint
     done = planned(division, jfstat.plan_search(data, bank, *chosen, **how), data.n_segments)

@@ -146,6 +146,8 @@ def _run(
     """Prepare and search; write the tables and print the loudest candidate."""
     data, bank = band.prepared()
     say_noise(division, data, data.observation)
+    if measured is not None:
+        measured.check_room(data, bank)
     plan = jfstat.plan_search(data, bank, statistic, *chosen, division.checkpoint, **how)
     done = planned(division, plan, data.n_segments)
     if done is None or not division.is_first:

@@ -132,6 +132,8 @@ def _run(
     """Normalise and search; write the table and print the loudest candidate."""
     data, bank = tracks.normalised()
     say_noise(division, data, data.observation)
+    if measured is not None:
+        measured.check_room(data, bank)
     plan = jfstat.plan_search(data, bank, jfstat.TrackPower(), *chosen, division.checkpoint, **wanted)
     done = planned(division, plan, None)
     if done is None or not division.is_first:

@@ -17,7 +17,7 @@ from jfstat.limits.population import MOST_SIGNALS, Population
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.statistic.combine import antenna_matrix, total_matrix
-from jfstat.statistic.fstat import noise_level, optimal_power
+from jfstat.statistic.fstat import noise_level, optimal_power, require_noise_floor
 from jfstat.validation import NumberLike, float64_of, positive_number, probability, shown, whole
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
     if not np.all(np.isfinite(strains)) or np.any(strains <= 0):
         raise ValueError(f"h0 must be positive strain amplitudes, not {shown(h0)}.")
     seen = observation_of(data, segments=True)
-    level = noise_level(seen)
+    require_noise_floor(seen)
+    level = jax.jit(noise_level)(seen)
     # each segment's level is a mean over its SFTs, so segments are weighted by their numbers of SFTs
     n_sfts = np.sum(np.atleast_3d(np.asarray(seen.weight) > 0).reshape(len(np.atleast_1d(seen.tsft)), -1), axis=1)
     inverse = np.average(np.atleast_1d(np.asarray(level) / np.asarray(seen.tsft)), weights=n_sfts)
@@ -243,7 +244,7 @@ def unit_power(
 ) -> tuple[int, np.ndarray]:
     """Return the number of segments, and rho^2 of draws at h0 = 1 after the mismatch, summed over segments, (n,)."""
     seen = observation_of(data, segments=True)
-    noise_level(seen)
+    require_noise_floor(seen)
     chosen = population or Population()
     samples = whole(samples, "samples", 1, MOST_SIGNALS)
     point, amplitude = chosen.draw(samples, seed, freq=ANY_FREQUENCY)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from jfstat import kinds
@@ -31,11 +32,13 @@ from jfstat.searching.session.checkpoint import (
     with_checksum,
     written_path,
 )
-from jfstat.searching.session.identity import Identity, differences, digest
+from jfstat.searching.session.identity import Identity, differences
 from jfstat.searching.session.lock import held
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.statistic import Statistic
+from jfstat.searching.statistics import statistic_for
 from jfstat.signal.templates import Doppler
+from jfstat.signal.values import columns as parameter_values
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -64,11 +67,11 @@ def background(
 
     All templates are turned together about the detectors' mean velocity: Doppler shifts then stay on average, and a
     line stays in its sub-band. Of data of more than half a year, or where this circle has no room for so many
-    positions, they are turned about the pole of the ecliptic, so that the range of Doppler shifts over a year stays, or
-    else about the Earth's axis. The angles are as small as they may be, so that lines look as they do at the source. By
-    the metric of the data at the lowest frequency, the least over the frequency and all that the bank varies but the
-    position, each position is 5 rad rms of phase from the bank's own, and at least 1 rad from its neighbours. The time
-    is that of a search for each position.
+    positions (or for 30), they are turned about the pole of the ecliptic, so that the range of Doppler shifts over a
+    year stays, or else about the Earth's axis. The angles are as small as they may be, so that lines look as they do at
+    the source. By the metric of the data at the lowest frequency, the least over the frequency and all that the bank
+    varies but the position, each position differs from the bank's own by 25 or more, and from all others by 2: phases
+    by 5 rad rms and by 1.4. The time is that of a search for each position.
 
     A loud signal is seen at other positions, too: with up to a third of its rho^2 at the nearest in data of two days,
     with less than a hundredth in data of weeks. If its 2F is some hundreds, subtract it from the data for the
@@ -103,7 +106,7 @@ def background(
         A row for each position and sub-band. Columns: ``position``, a number from 0; ``rotation``, the angle by which
         the bank was turned, rad; ``fmin`` and ``fmax``, the ends of the sub-band, Hz; and the loudest value in it,
         named as the statistic's column, such as ``twoF``. Meta: that of the search, with ``positions``, their number,
-        and ``axis``, "velocity", "ecliptic" or "Earth".
+        and ``axis``, "velocity", "ecliptic" or "Earth"; and ``bank``, the ranges of the bank's parameters.
 
     Raises
     ------
@@ -134,9 +137,9 @@ def background(
         return plan_search(data, turned, statistic, progress=False, **how)
 
     first = plan(stack)  # checks all arguments
-    turn = turn_of(data, stack, positions)
-    angles = turn.angles
-    with _Finished.at(checkpoint, first, turn) as done:
+    with _Finished.at(checkpoint, first, positions) as done:
+        turn = done.turn = done.turn or turn_of(data, stack, positions)
+        angles = turn.angles
         with progress_bar(len(angles), progress, "background", "positions", len(done.loudest)) as advance:
             for angle in angles[len(done.loudest) :]:
                 done.add(*plan(turn.turned(stack, float(angle))).loudest())
@@ -150,9 +153,55 @@ def background(
         "fmax": np.concatenate([each["stop"] for each in loudest]),
         type(first.statistic).loudness(meta): first.statistic.as_column(np.concatenate([x["twoF"] for x in loudest])),
     }
-    own = {"positions": len(angles), "axis": turn.axis}
+    ranges = {name: [float(x.min()), float(x.max())] for name, x in parameter_values(stack).items() if name != "freq"}
+    own = {"positions": len(angles), "axis": turn.axis, "bank": ranges}
     left_out = "loudest_per_subband", "twoF_edges", "twoF_histogram", *OF_CANDIDATES
     return in_units(columns, {key: x for key, x in meta.items() if key not in left_out} | own)
+
+
+@host
+def background_positions(
+    data: FstatData | NormalisedSFTs, bank: Doppler | QTable, positions: int | None = None
+) -> QTable:
+    """Return the positions at which `background` would measure the background of a search, without measuring it.
+
+    Parameters
+    ----------
+    data, bank, positions
+        As for `background`.
+
+    Returns
+    -------
+    QTable
+        A row for each: ``position``, ``rotation`` (rad), and ``alpha`` and ``delta`` of the template in the middle of
+        the bank, turned (rad). Meta: ``positions`` and ``axis``.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If an argument is out of range, or there is no room for so many positions.
+
+    Examples
+    --------
+    >>> bank = jfstat.Doppler(alpha=2.0, delta=0.47, fkdot=[100.0, -1e-10])
+    >>> places = jfstat.background_positions(data, bank, 10)
+    >>> len(places), places.meta["positions"]
+    (10, 10)
+    """
+    statistic_for(data)
+    stack = stacked_bank(bank)
+    turn = turn_of(data, stack, positions)
+    middle = jax.tree.map(lambda x: x[len(stack.alpha) // 2 :][:1], stack)
+    there = [turn.turned(middle, float(angle)) for angle in turn.angles]
+    columns = {
+        "position": np.arange(len(there)),
+        "rotation": turn.angles,
+        "alpha": np.array([float(x.alpha[0]) for x in there]),
+        "delta": np.array([float(x.delta[0]) for x in there]),
+    }
+    return in_units(columns, {"positions": len(there), "axis": turn.axis})
 
 
 class _Finished:
@@ -163,15 +212,22 @@ class _Finished:
     loudest : list of dict
     meta : dict
         Meta of the search at the first position.
+    turn : Turn or None
+        The positions; None if none is done.
     """
 
-    def __init__(self, path: Path | None, own: Identity, loudest: list[dict[str, list[float]]], meta: Meta) -> None:
-        self._path, self._own, self.loudest, self.meta = path, own, loudest, meta
+    def __init__(self, path: Path | None, own: Identity) -> None:
+        self._path, self._own = path, own
+        self.loudest: list[dict[str, list[float]]] = []
+        self.meta: Meta = {}
+        self.turn: Turn | None = None
 
     @classmethod
     @contextmanager
-    def at(cls, checkpoint: str | os.PathLike | None, plan: SearchPlan, turn: Turn) -> Iterator[_Finished]:
+    def at(cls, checkpoint: str | os.PathLike | None, plan: SearchPlan, positions: int | None) -> Iterator[_Finished]:
         """Read what a checkpoint holds, if there is one, and keep others from using it within the ``with`` block.
+
+        The positions are those in the file: other processors would find others, by rounding.
 
         Raises
         ------
@@ -181,28 +237,31 @@ class _Finished:
             If it is no checkpoint of a background, of another one, or in use.
         """
         if checkpoint is None:
-            yield cls(None, {}, [], {})
+            yield cls(None, {})
             return
         path = checkpoint_path(checkpoint)
-        own = plan.identity() | {"rotations": digest(turn.pole, turn.angles)}
+        done = cls(path, plan.identity() | {"positions_asked": positions})
         with held(written_path(path)):
             content = checkpoint_bytes(path)
-            if content is None:
-                yield cls(path, own, [], {})
-                return
-            try:
-                stored = json.loads(checked(content))
-                theirs, loudest, meta = (stored[key] for key in ("background", "loudest", "meta"))
-            except (ValueError, KeyError, TypeError):
-                raise ValueError(
-                    f"checkpoint {str(path)!r} is no checkpoint of a background, or damaged: name another file."
-                ) from None
-            if differing := differences(theirs, own):
-                raise ValueError(
-                    f"checkpoint {str(path)!r} is of another background: what differs is {differing}; name another "
-                    "file."
-                )
-            yield cls(path, own, loudest, meta)
+            if content is not None:
+                done._read(path, content)
+            yield done
+
+    def _read(self, path: Path, content: bytes) -> None:
+        """Take what the content of a checkpoint says."""
+        try:
+            stored = json.loads(checked(content))
+            theirs, loudest, meta = (stored[key] for key in ("background", "loudest", "meta"))
+            turn = Turn(stored["axis"], np.array(stored["pole"]), np.array(stored["angles"]))
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(
+                f"checkpoint {str(path)!r} is no checkpoint of a background, or damaged: name another file."
+            ) from None
+        if differing := differences(theirs, self._own):
+            raise ValueError(
+                f"checkpoint {str(path)!r} is of another background: what differs is {differing}; name another file."
+            )
+        self.loudest, self.meta, self.turn = loudest, meta, turn
 
     def add(self, loudest: dict[str, list[float]], meta: Meta) -> None:
         """Add a position.
@@ -214,9 +273,10 @@ class _Finished:
         """
         self.loudest.append(loudest)
         self.meta = self.meta or meta
-        if self._path is None:
+        if self._path is None or self.turn is None:
             return
-        content = json.dumps({"background": self._own, "meta": self.meta, "loudest": self.loudest})
+        own = {"axis": self.turn.axis, "pole": self.turn.pole.tolist(), "angles": self.turn.angles.tolist()}
+        content = json.dumps({"background": self._own, "meta": self.meta, "loudest": self.loudest, **own})
         try:
             with replacing(self._path) as file:
                 file.write(with_checksum(content.encode()))

@@ -25,9 +25,16 @@ OWN_SCALE = 5.41
 CREDIBILITY = 0.9
 """Probability of the intervals that are given."""
 COMMON, OWN, RANK = "common", "own", "rank"
-SAME_SEARCH = ("statistic", "detectors", "start", "tspan", "fmin", "fmax", "dfreq", "n_templates", "n_segments")
-SAME_SEARCH += ("reftime", "veto_lines", "transitions", "amplitude", "subband", "transient", "bins")
+SAME_SEARCH = ("statistic", "detectors", "ephemeris", "start", "tspan", "tsft", "n_sfts", "n_segments", "fmin", "fmax")
+SAME_SEARCH += ("dfreq", "reftime", "n_templates", "veto_lines")
+SAME_SEARCH += ("transitions", "amplitude", "subband", "transient", "bins", "mismatch")
 """Keys of meta in which a search and its background agree."""
+SAME_PRIOR = ("Fstar0", "oLGX")
+"""Keys in which they agree if the statistic is one with a prior of lines."""
+SAME_FLOOR = 0.05
+"""Largest relative difference of their noise floors: a signal may have been subtracted for the background."""
+SAME_TEMPLATE = 1e-9
+"""Largest difference of a candidate's parameter from the bank's range, relative to its largest value."""
 
 
 @host(found=kinds.table, background=kinds.table)
@@ -46,6 +53,9 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     - ``own``: the maxima have a Gumbel distribution of another scale;
     - ``rank``: they have none, as may be where there is a line. Nothing is extrapolated: p is (k + 1)/(K + 1) if k of K
       positions are as loud, so that it is never small.
+
+    Cuts on candidates, such as `Keep.bsgl_threshold` or a veto, are not made on the background: of what passes them
+    the probability is an upper bound.
 
     Parameters
     ----------
@@ -68,7 +78,8 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     TypeError
         If an argument is no table.
     ValueError
-        If `background` is not from `background`, is of another search, or lacks the sub-band of a candidate.
+        If `background` is not from `background`, is of another search as far as its meta shows, or lacks the sub-band
+        of a candidate.
 
     Examples
     --------
@@ -81,9 +92,9 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     """
     from astropy.table import QTable
 
-    _check_same(found, background)
-    subbands = _subbands(background)
     column = _loudness(found, "found")
+    _check_same(found, background, column)
+    subbands = _subbands(background)
     value, freq = plain_column(found, column), plain_column(found, "freq")
     place = np.searchsorted([own.low for own in subbands], freq, side="right") - 1
     inside = [p >= 0 and f <= subbands[p].high for p, f in zip(place, freq, strict=True)]
@@ -197,7 +208,7 @@ class _Subband:
         if self.maximum is not None:
             return self.maximum.quantile(p), self.maximum.quantile_error(p)
         n = len(self.maxima)
-        above = int(np.floor(p * (n + 1))) - 1  # as many maxima may be as loud
+        above = int(np.floor(p * (n + 1) + 1e-9)) - 1  # as many maxima may be as loud
         return (float(np.sort(self.maxima)[n - 1 - above]), np.nan) if above >= 0 else (np.inf, np.nan)
 
 
@@ -211,10 +222,10 @@ def _subbands(background: AnyTable) -> list[_Subband]:
     if "positions" not in background.meta:
         raise ValueError("background has no positions in its meta: give the table of jfstat.background.")
     low, high, value = (plain_column(background, name) for name in ("fmin", "fmax", column))
-    starts, index = np.unique(low, return_inverse=True)
-    found = [
-        _Subband(float(low[own][0]), float(high[own][0]), value[own]) for own in map(index.__eq__, range(len(starts)))
-    ]
+    order = np.argsort(low, kind="stable")
+    edges = np.flatnonzero(np.diff(low[order])) + 1
+    parts = np.split(order, edges) if len(order) else []
+    found = [_Subband(float(low[own][0]), float(high[own][0]), value[own]) for own in parts]
     regular = [i for i, own in enumerate(found) if np.ptp(own.maxima) > 0 and is_gumbel(own.maxima)]
     if not regular:
         return found
@@ -248,11 +259,25 @@ def _loudness(table: AnyTable, name: str) -> str:
     return column
 
 
-def _check_same(found: AnyTable, background: AnyTable) -> None:
-    """Raise a ValueError if a table is not of the search whose background was measured."""
-    for key in SAME_SEARCH:
-        theirs, own = found.meta.get(key), background.meta.get(key)
-        if theirs != own:
-            raise ValueError(
-                f"background is of another search: {key} is {own} there, and {theirs} in found; give its own."
-            )
+def _check_same(found: AnyTable, background: AnyTable, column: str) -> None:
+    """Raise a ValueError if a table is not of the search whose background was measured, as far as it shows."""
+    theirs, own = found.meta, background.meta
+    if "statistic" not in theirs:
+        raise ValueError("found has no statistic in its meta: give the table of a search, before it is refined.")
+    keys = SAME_SEARCH + (SAME_PRIOR if column.startswith("log10BSGL") else ())
+    differing = next((key for key in keys if theirs.get(key) != own.get(key)), None)
+    if differing is not None:
+        raise ValueError(
+            f"background is of another search: {differing} is {own.get(differing)} there, and {theirs.get(differing)} "
+            "in found; give its own."
+        )
+    if column != (other := _loudness(background, "background")):
+        raise ValueError(f"background is of another ranking: it has {other}, and found {column}; give its own.")
+    floors = [np.array(meta.get("sqrt_sx") or [np.nan], np.float64) for meta in (theirs, own)]
+    if np.any(np.abs(floors[0] / floors[1] - 1) > SAME_FLOOR):
+        raise ValueError("background is of other data, with other noise floors: give that of the same data.")
+    for name, (low, high) in own.get("bank", {}).items():
+        value = plain_column(found, name) if name in found.colnames else np.zeros(0)
+        slack = SAME_TEMPLATE * max(abs(low), abs(high))
+        if np.any((value < low - slack) | (value > high + slack)):
+            raise ValueError(f"background is of another bank, whose {name} is {low:.10g} to {high:.10g}: give its own.")

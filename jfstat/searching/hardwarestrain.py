@@ -83,8 +83,9 @@ def hardware_injection_sfts(
     how = Conditioning(highpass=HIGH_PASS) if conditioning is None else conditioning
     length = sft_seconds(tsft)
     strains = _strains(paths, detectors, channel, quality)
-    start = min(strain.files[0].start for strain in strains)
-    end = max(strain.files[-1].start + strain.files[-1].n // strain.rate for strain in strains)
+    # of the good seconds: files at the ends of a run reach beyond it
+    start = min(strain.origin + strain.stretches[0][0] // strain.rate for strain in strains)
+    end = max(strain.origin - (-strain.stretches[-1][1] // strain.rate) for strain in strains)
     name = the_run(run, start, end, "paths")
     room, top = max(ROOM, ROOM_BINS / length), min(_valid(strain.rate) for strain in strains)
     reftime = gps_time(start, "start")

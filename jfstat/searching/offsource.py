@@ -20,10 +20,10 @@ from jfstat.signal.templates import Doppler
 from jfstat.signal.values import replaced, values, varied_parameters, with_fields
 from jfstat.validation import is_whole, shown
 
-APART, NEIGHBOURS = 25.0, 1.0
-"""Mismatch, by the metric, of a position from the bank's own, and of two positions from each other: phases differ by 5
-rad rms, so that little is seen of a signal, and by 1 rad, so that the noise is another."""
-USUAL, ENOUGH, FEWEST, MOST = 100, 50, 10, 10_000
+APART, NEIGHBOURS = 25.0, 2.0
+"""Least mismatch, by the metric, of a position from the bank's own, and of two positions from each other: phases differ
+by 5 rad rms, so that little is seen of a signal, and by 1.4 rad, so that the noise is another."""
+USUAL, ENOUGH, FEWEST, MOST = 100, 30, 10, 10_000
 """Default number of positions; that for which a better axis is kept though it has no room for so many; the smallest and
 the largest number."""
 ECLIPTIC, EARTH = np.array([0.0, -math.sin(OBLIQUITY), math.cos(OBLIQUITY)]), np.array([0.0, 0.0, 1.0])
@@ -32,6 +32,8 @@ STEADY = 0.5
 """Least mean velocity, relative to its size, that has a direction to speak of: of data of half a year or less."""
 MOMENT = 60.0
 """Half of the time over which a velocity is taken, s."""
+MOST_TRIED = 20_000
+"""Most steps of half a circle in which positions are looked for."""
 INDISTINCT = 1e-6
 """Ratio of lengths below which a combination of parameters changes nothing that the data could show."""
 
@@ -53,12 +55,14 @@ class Turn(NamedTuple):
     pole: np.ndarray
     angles: np.ndarray
 
+    def about(self, n: np.ndarray, angle: float) -> np.ndarray:
+        """Return directions, (n, 3), turned by an angle, rad, by Rodrigues' formula."""
+        along = (n @ self.pole)[:, None] * self.pole * (1 - math.cos(angle))
+        return n * math.cos(angle) + np.cross(self.pole, n) * math.sin(angle) + along
+
     def turned(self, bank: Doppler, angle: float) -> Doppler:
         """Return a bank turned by an angle, rad."""
-        n = directions(bank)
-        # Rodrigues' formula
-        along = (n @ self.pole)[:, None] * self.pole * (1 - math.cos(angle))
-        n = n * math.cos(angle) + np.cross(self.pole, n) * math.sin(angle) + along
+        n = self.about(directions(bank), angle)
         alpha = np.mod(np.arctan2(n[:, 1], n[:, 0]), 2 * math.pi)
         return with_fields(bank, alpha=alpha, delta=np.arcsin(np.clip(n[:, 2], -1.0, 1.0)))
 
@@ -79,24 +83,69 @@ def turn_of(data: FstatData | NormalisedSFTs, bank: Doppler, positions: int | No
     """
     if positions is not None and not (is_whole(positions) and FEWEST <= positions <= MOST):
         raise ValueError(f"positions must be a whole number from {FEWEST} to {MOST}, not {shown(positions)}, or None.")
-    metric = _sky_metric(data, bank)
-    poles = _poles(data.observation)
-    found = [_room(bank, pole, metric) for pole in poles.values()]
-    wanted = ENOUGH if positions is None else positions
-    # the first with room for so many
-    best = next((i for i, (most, _, _) in enumerate(found) if most >= wanted), int(np.argmax([x[0] for x in found])))
-    most, nearest, (least, usual) = found[best]
-    n = min(USUAL, most) if positions is None else positions
-    if n > most or n < FEWEST:
-        few = f"{most} positions" if most else "no position"
+    metric, most = _sky_metric(data, bank), 0
+    wanted, enough = (USUAL, ENOUGH) if positions is None else (positions, positions)
+    best: Turn | None = None
+    for axis, pole in _poles(data.observation).items():
+        turn = Turn(axis, pole, np.zeros(0))
+        turn = turn._replace(angles=_angles(turn, bank, metric, wanted))
+        if best is None or len(turn.angles) > len(best.angles):
+            best = turn
+        if len(turn.angles) >= enough:  # the first axis with room for so many
+            return turn
+        most = max(most, len(turn.angles))
+    if best is None or most < FEWEST or positions is not None:
+        asked = f"positions={positions}" if positions is not None else f"positions must be {FEWEST} or more"
         raise ValueError(
-            f"positions must be {FEWEST} or more, and for this bank and these data {few} can be told apart: take "
-            "longer data, a higher band, a smaller range of positions in the bank, or ask for fewer."
+            f"{asked}, and there is room for {most} that these data tell apart: ask for fewer, or take longer data, a "
+            "higher band, or a bank of fewer sky positions and spin-downs."
         )
-    step = max(least, min(usual, 2 * (math.pi - nearest) / (n - 1)))
-    k = np.arange(n)
-    angles = np.where(k % 2 == 0, 1.0, -1.0) * (nearest + step * (k // 2))
-    return Turn(list(poles)[best], list(poles.values())[best], angles)
+    return best
+
+
+def _angles(turn: Turn, bank: Doppler, metric: np.ndarray, n: int) -> np.ndarray:
+    """Return up to `n` angles, the smallest first, at which a bank is apart from itself and from those before.
+
+    Angles are tried from the smallest on, on both sides in turn, a small step further each time.
+
+    Parameters
+    ----------
+    turn : Turn
+        The axis.
+    bank : Doppler
+    metric : (3, 3) float64 ndarray
+        See `_sky_metric`.
+    n : int
+    """
+    root = np.linalg.cholesky(metric + np.trace(metric) * 1e-12 * np.eye(3))
+    own = _spread(directions(bank))
+    here = own @ root
+    across = np.linalg.norm(np.cross(own[len(own) // 2], turn.pole))
+    # the largest mismatch of a step, and a quarter of the square root of what neighbours need
+    largest = np.sqrt(np.linalg.eigvalsh(metric)[-1]) * across
+    step = max(0.25 * math.sqrt(NEIGHBOURS) / max(largest, 1e-300), math.pi / MOST_TRIED)
+    found: list[float] = []
+    places = np.zeros((0, 3))
+    for k in range(1, math.floor(math.pi / step) + 1) if step < math.pi else ():
+        for angle in (k * step, -k * step):
+            there = turn.about(own, angle) @ root
+            if _nearest(there, here) >= APART and (not found or _nearest(there, places) >= NEIGHBOURS):
+                found.append(angle)
+                places = np.concatenate([places, there])
+                if len(found) == n:
+                    return np.array(found)
+    return np.array(found)
+
+
+def _nearest(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the smallest squared distance between points of two sets, (n, 3) and (m, 3)."""
+    return float(np.min(np.sum((first[:, None] - second) ** 2, axis=-1)))
+
+
+def _spread(n: np.ndarray) -> np.ndarray:
+    """Return some of a bank's directions, (k, 3) of (n, 3): the outermost along each axis, and one in the middle."""
+    chosen = {len(n) // 2, *np.argmin(n, axis=0).tolist(), *np.argmax(n, axis=0).tolist()}
+    return n[sorted(chosen)]
 
 
 def _poles(observation: Observation) -> dict[str, np.ndarray]:
@@ -127,50 +176,31 @@ def _positions(observation: Observation, time: jax.Array) -> jax.Array:
     return jax.vmap(lambda trajectory, t: trajectory(t).position)(observation.trajectory, time)
 
 
-def _room(bank: Doppler, pole: np.ndarray, metric: np.ndarray) -> tuple[int, float, tuple[float, float]]:
-    """Return how many positions there is room for about an axis, the smallest angle, and the smallest and usual step,
-    rad.
-
-    Parameters
-    ----------
-    bank : Doppler
-    pole : (3,) float64 ndarray
-    metric : (3, 3) float64 ndarray
-        Mismatch in the directions of the sky, with that of the bank's middle as the last row and column.
-    """
-    n = directions(bank)
-    east = np.cross(pole, np.eye(3)[np.argmin(np.abs(pole))])
-    east /= np.linalg.norm(east)
-    longitude = np.sort(np.arctan2(n @ np.cross(pole, east), n @ east))
-    width = 2 * math.pi - float(np.max(np.diff(longitude, append=longitude[0] + 2 * math.pi)))
-    along = np.cross(pole, n[len(n) // 2])
-    loss = float(along @ metric @ along)
-    nearest, least, usual = (width + _angle(mismatch, loss) for mismatch in (APART, NEIGHBOURS, APART))
-    room = 2 * (math.pi - nearest)
-    return math.floor(room / least) + 1 if room > 0 else 0, nearest, (least, usual)
-
-
 def _sky_metric(data: FstatData | NormalisedSFTs, bank: Doppler) -> np.ndarray:
-    """Return the mismatch of a small step s on the sky as a matrix m, s.m.s, (3, 3), in the middle of a bank at the
-    lowest frequency.
+    """Return the matrix m with the mismatch d.m.d of two templates whose directions differ by a vector d, (3, 3).
 
-    It is the least over the frequency and all other parameters that the bank varies, but not its sky positions.
+    It holds at the lowest frequency, and is the least over the frequency and all other parameters that the bank varies,
+    but not its sky positions. Phases, and frequencies at the detectors, are linear in the direction, so that it holds
+    for large differences as well.
     """
-    names = (*(name for name in varied_parameters(bank) if name not in SKY), *SKY)
+    names = tuple(name for name in varied_parameters(bank) if name not in SKY)
     point: Doppler = jax.tree.map(lambda x: x[len(bank.alpha) // 2], bank)
     if point.reftime is None:
         point = with_fields(point, reftime=data.observation.reftime.common)
-    slopes = np.asarray(_slopes(compared(data), point, data.fmin, names))
-    others = slopes[:, :-2] / np.maximum(np.linalg.norm(slopes[:, :-2], axis=0), np.finfo(float).tiny)
+    own = compared(data)
+    others = np.asarray(_slopes(own, point, data.fmin, names))
+    # the derivative along an axis is that along the sky at a right angle to it
+    along_x, along_y = (
+        np.asarray(_slopes(own, with_fields(point, alpha=np.float64(alpha), delta=np.float64(0.0)), data.fmin, SKY))
+        for alpha in (0.5 * math.pi, 0.0)
+    )
+    sky = np.stack([-along_x[:, 0], along_y[:, 0], along_y[:, 1]], axis=1)
+    others = others / np.maximum(np.linalg.norm(others, axis=0), np.finfo(float).tiny)
     # without what other parameters take up, by directions that the data tell apart
     basis, size, _ = np.linalg.svd(others, full_matrices=False)
     basis = basis[:, size > INDISTINCT * size[0]]
-    left = slopes[:, -2:] - basis @ (basis.T @ slopes[:, -2:])
-    alpha, delta = float(point.alpha), float(point.delta)
-    east = np.array([-math.sin(alpha), math.cos(alpha), 0.0]) / max(math.cos(delta), 1e-6)
-    north = [-math.sin(delta) * math.cos(alpha), -math.sin(delta) * math.sin(alpha), math.cos(delta)]
-    on_sky = left @ np.stack([east, north])
-    return on_sky.T @ on_sky
+    left = sky - basis @ (basis.T @ sky)
+    return left.T @ left
 
 
 @partial(jax.jit, static_argnames="names")
@@ -179,12 +209,3 @@ def _slopes(comparison: Comparison, point: Doppler, freq: jax.Array, names: tupl
     point = replaced(point, ["freq"], jnp.reshape(freq, 1))
     at = values(point, names)
     return comparison.slopes(lambda step: replaced(point, names, at + step), jnp.zeros_like(at))
-
-
-def _angle(mismatch: float, loss: float) -> float:
-    """Return the angle of a turn with a mismatch, rad; at most a full turn, for data that no turn changes as much.
-
-    The metric holds for chords: the positions of a detector and the Earth project on directions, not on angles.
-    """
-    half = 0.5 * math.sqrt(mismatch / loss) if loss > 0 else math.inf
-    return 2 * math.asin(half) if half < 1 else 2 * math.pi

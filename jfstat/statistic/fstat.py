@@ -237,6 +237,12 @@ def nan_beyond(data: FstatData, point: Doppler, values: jax.Array) -> jax.Array:
     return values * nan_unless_fit(data, point, band=True).astype(values.dtype)
 
 
+def require_noise_floor(observation: Observation) -> None:
+    """Raise a ValueError if the noise floor of an observation is not known."""
+    if observation.sinv_tsft is None:
+        raise ValueError("data is an observation without a noise floor: give jfstat.observation sqrt_sx.")
+
+
 def noise_level(observation: Observation, rho2: jax.Array | float = 0.0) -> jax.Array:
     """Return `Observation.level`: Sinv_Tsft as a signal of this rho^2 has it in the data.
 
@@ -245,8 +251,7 @@ def noise_level(observation: Observation, rho2: jax.Array | float = 0.0) -> jax.
     ValueError
         If the noise floor is not known.
     """
-    if observation.sinv_tsft is None:
-        raise ValueError("data is an observation without a noise floor: give jfstat.observation sqrt_sx.")
+    require_noise_floor(observation)
     return observation.level(rho2)
 
 
@@ -293,7 +298,7 @@ def predict_twoF(
     observation = observation_of(data)
     check_sky("doppler", doppler)
     check_amplitude(amplitude)
-    noise_level(observation)
+    require_noise_floor(observation)
     if window is not None:
         try:
             observation = observation_within(observation, window)

@@ -56,7 +56,10 @@ class PolarisationLikelihood(NamedTuple):
 
 
 def polarisation_likelihood(data: Data, point: Doppler, polarisations: tuple[str, ...]) -> PolarisationLikelihood:
-    """Return the likelihood of all detectors of data without segments, without any checks."""
+    """Return the likelihood of all detectors of data without segments, without any checks.
+
+    Where noise floors are estimated, Sinv_Tsft is that of signals that are weak in each SFT; see `Observation.level`.
+    """
     observation = data.observation
     waves = wave_tensors(point.alpha, point.delta, polarisations)
     patterns = harmonics_of_tensors(observation.response, waves)

@@ -25,7 +25,7 @@ from jfstat.signal.times import TimeLike
 from jfstat.strain.frames import FrameFile
 from jfstat.strain.gwosc import GwoscFile
 from jfstat.strain.making import Conditioning, Making, made_sfts, sfts_of, together
-from jfstat.strain.strainfile import NO_CW_INJECTION, Bit, StrainFile
+from jfstat.strain.strainfile import NO_CW_INJECTION, Bit, StrainFile, UnknownBit
 from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole, shown
 
 FRAME_SUFFIX = ".gwf"
@@ -248,7 +248,7 @@ def with_cw_injections(strain: FilesOfStrain) -> FilesOfStrain:
         for first, stop in strain.stretches:
             low, high = first // strain.rate - since, stop // strain.rate - since
             own[max(low, 0) : max(high, 0)] = True
-        with suppress(ValueError):  # it has no such bit, or none with a name
+        with suppress(UnknownBit):
             own &= ~file.good_seconds([NO_CW_INJECTION])
         good.append(own)
     stretches = _stretches(strain.files, good)

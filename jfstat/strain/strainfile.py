@@ -121,9 +121,13 @@ def require_times(path: Path, start: int, seconds: int, instead: str) -> None:
         raise unusable(path, f"it states {seconds} s from GPS {start} on, when no detector ran", instead)
 
 
-def unknown_bit(path: Path, bit: Bit, there: str) -> ValueError:
+class UnknownBit(ValueError):
+    """A file does not have a data-quality bit."""
+
+
+def unknown_bit(path: Path, bit: Bit, there: str) -> UnknownBit:
     """Return the error for a data-quality bit that a file does not have; `there` lists those that it has."""
-    return ValueError(f"quality has {bit!r}, which is not a data-quality bit of {str(path)!r}: there are {there}.")
+    return UnknownBit(f"quality has {bit!r}, which is not a data-quality bit of {str(path)!r}: there are {there}.")
 
 
 def unusable(path: Path, why: str, instead: str) -> ValueError:

@@ -125,7 +125,8 @@ def _doppler_lines(data: FstatData | NarrowData, point: Doppler) -> list[str]:
 
 def _fstat_lines(data: FstatData | NarrowData, found: AnyTable, point: Doppler) -> list[str]:
     result = fstat(data, point)
-    sinv_tsft = float(noise_level(data.observation, result.twoF - 4))  # which amplitudes and Fa and Fb agree with
+    # not LALSuite's where floors are estimated, but what amplitudes and Fa and Fb agree with
+    sinv_tsft = float(jax.jit(noise_level)(data.observation, result.twoF - 4))
     lines = [_line("Ad", result.A), _line("Bd", result.B), _line("Cd", result.C), _line("Ed", 0.0)]
     lines += [_line("Sinv_Tsft", sinv_tsft), ""]
     for name, value in (("Fa", complex(result.Fa)), ("Fb", complex(result.Fb))):

@@ -28,7 +28,6 @@ WORDS = {
     "candidates": "the candidates",
     "search": "what the candidates' table says of their search",
     "known_lines": "the known lines",
-    "rotations": "the positions",
 }
 """Words for properties that differ, where numbers would say nothing."""
 SUMS = {"bank": "the bank's templates", "orbits": "the tables of the ephemeris"}
