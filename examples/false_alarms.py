@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--positions", type=int, help="as for jfstat.background")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     n = arguments.searches
@@ -131,6 +132,8 @@ def main() -> None:
     result: dict[str, Any] = {"command": f"python examples/false_alarms.py {words}"}
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
         for kind, name in enumerate(KINDS):
+            if name not in arguments.kinds:
+                continue
             began, done = time.perf_counter(), []
             jobs = partial(one_search, arguments.seed, kind, positions=arguments.positions)
             for one in pool.imap_unordered(jobs, range(n)):
