@@ -10,13 +10,14 @@ import jfstat
 from jfstat.commandline.overwriting import inputs_of
 from jfstat.commandline.spellings import OptionGroup
 from jfstat.commandline.words import bands, count, gps, natural, number, words
-from jfstat.strain.strainfile import GWOSC_RATE, GWOSC_VALID
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
 
 LISTED = 10
 """Most SFTs that are named because gating left them out."""
+GWOSC_RATE, GWOSC_VALID = 4096, 1600.0
+"""GWOSC's lower sampling rate, 1/s, and the frequency up to which strain at that rate is surely right, Hz."""
 GATES = {"gate_bands": "bands", "gate_tzero": "tzero", "gate_tpad": "tpad", "gate_most": "most_gated"}
 """Options of gating, and the field of `jfstat.Gating` that each gives."""
 OBSERVING = {"observing_kind": "--observing-kind", "observing_revision": "--observing-revision"}

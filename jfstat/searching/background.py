@@ -70,13 +70,13 @@ def background(
     positions (or for 30), they are turned about the pole of the ecliptic, so that the range of Doppler shifts over a
     year stays, or else about the Earth's axis. The angles are as small as they may be, so that lines look as they do at
     the source. By the metric of the data at the lowest frequency, the least over the frequency and all that the bank
-    varies but the position, each position differs from the bank's own by 25 or more, and from all others by 2: phases
-    by 5 rad rms and by 1.4. The time is that of a search for each position.
+    varies but the position, each position differs from the bank's own by 25 or more, and from all others by 0.5: phases
+    by 5 rad rms and by 0.7. The time is that of a search for each position.
 
-    A loud signal is seen at other positions, too: with up to a third of its rho^2 at the nearest in data of two days,
-    with less than a hundredth in data of weeks. If its 2F is some hundreds, subtract it from the data for the
-    background alone: ``add_signal(data, point, amplitude)`` with the candidate's refined template and amplitude, and pi
-    added to ``phi0``.
+    A loud signal is seen at other positions, too: in data of two days with up to a quarter of its rho^2, or nearly half
+    with one detector and a wide range of spin-downs; in ten days with 2 %. If its 2F is some hundreds, subtract it from
+    the data for the background alone: ``add_signal(data, point, amplitude)`` with the candidate's refined template and
+    amplitude, and pi added to ``phi0``.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class _Finished:
             yield cls(None, {})
             return
         path = checkpoint_path(checkpoint)
-        done = cls(path, plan.identity() | {"positions_asked": positions})
+        done = cls(path, plan.identity() | {"number of positions": positions})
         with held(written_path(path)):
             content = checkpoint_bytes(path)
             if content is not None:

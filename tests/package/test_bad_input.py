@@ -288,7 +288,16 @@ WITHOUT_JAX += (
     "PulsarBand",
     "Run",
 )
-WITHOUT_JAX += ("Stages", "Artefact", "TrackPower")
+WITHOUT_JAX += (
+    "Stages",
+    "Artefact",
+    "TrackPower",
+    "BroadLine",
+    "Disturbance",
+    "FloorDrift",
+    "Glitches",
+    "WanderingLine",
+)
 """Classes that hold plain numbers, float64 NumPy arrays or a message, whatever JAX's mode."""
 TURNED_OFF = """
 import sys, warnings

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -47,14 +48,63 @@ def test_a_background_holds_the_loudest_values_of_the_turned_bank(data, measured
     assert not {"top", "loudest_per_subband", "false_alarm"} & set(measured.meta)
 
 
-def test_positions_are_near_and_on_both_sides_and_apart(data):
-    angles = turn_of(data, stacked_bank(BANK), 20).angles
-    assert len(set(np.round(angles, 12))) == 20 and np.abs(angles).max() < np.pi
-    assert sorted(angles)[:10] == pytest.approx(-np.array(sorted(angles)[10:])[::-1])
-    few = turn_of(data, stacked_bank(BANK), 10).angles
-    assert few[:2].tolist() == angles[:2].tolist() and np.abs(few[2]) > np.abs(angles[2])  # there is more room
-    wide = stacked_bank(jfstat.Doppler([2.0, 2.5], [0.4, 0.4], [[F, 0.0]] * 2))
-    assert np.abs(turn_of(data, wide, 10).angles).min() > np.abs(few).min() + 0.05
+def mismatch(data, first, second):
+    """The mean square of the difference of two directions' phases, by the detectors' positions, with frequency and
+    spin-down fitted: by a plain least-squares fit."""
+    seen, phases, designs, weights = data.observation, [], [], []
+    for i in range(len(seen.detectors)):
+        there = np.asarray(seen.weight[i]) > 0
+        time = np.asarray(seen.start[i])[there] + 900.0
+        trajectory = jax.tree.map(lambda x, i=i: x[i], seen.trajectory)
+        place = np.array([np.asarray(trajectory(t).position) for t in time])
+        phases.append(2 * np.pi * float(data.fmin) * place @ (first - second))
+        designs.append(np.stack([time**0, time, time**2], axis=1))
+        weights.append(np.asarray(seen.weight[i])[there])
+    root = np.sqrt(np.concatenate(weights) / np.sum(np.concatenate(weights)))[:, None]
+    design, phase = root * np.concatenate(designs), root[:, 0] * np.concatenate(phases)
+    design = design / np.linalg.norm(design, axis=0)
+    return float(np.sum((phase - design @ np.linalg.lstsq(design, phase)[0]) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("detectors", "start", "sky"),
+    [(["H1"], 1182000000, (0.3, -0.5)), (["H1", "L1"], 1182000000, (2.0, 1.0)), (["H1", "L1"], START, (2.0, 0.4))],
+)
+def test_positions_are_apart_by_their_exact_mismatch(detectors, start, sky):
+    """Of few days, phases know little of what is along the Earth's axis, and a mirror image of the source is near."""
+    sfts = jfstat.simulate_sfts(detectors, start, DAYS * 86400, F - 1, F + 1)
+    data = jfstat.prepare(sfts, F - 0.001, F, start)
+    bank = stacked_bank(jfstat.Doppler([sky[0]] * 2, [sky[1]] * 2, [[F, 0.0], [F, -2e-10]]))
+    turn = turn_of(data, bank, 20)
+    own = directions(bank)[0]
+    there = [turn.about(own[None], angle)[0] for angle in turn.angles]
+    assert min(mismatch(data, own, x) for x in there) > 0.97 * 25
+    assert min(mismatch(data, x, y) for i, x in enumerate(there) for y in there[:i]) > 0.97 * 0.5
+    assert np.all(np.diff(np.abs(turn.angles)) > -1e-12) and len(set(np.sign(turn.angles))) == 2
+
+
+def test_a_wide_bank_does_not_search_the_same_sky_twice(data):
+    alpha = np.linspace(2.0, 2.5, 6)
+    wide = stacked_bank(jfstat.Doppler(alpha, np.full(6, 0.4), np.full((6, 1), F)))
+    turn = turn_of(data, wide, 10)
+    turned = [directions(turn.turned(wide, angle)) for angle in (0.0, *turn.angles)]
+    between = [x @ y.T for i, x in enumerate(turned) for y in turned[:i]]
+    assert np.max(between) < np.cos(0.03)
+
+
+def test_places_of_a_background_are_said_without_measuring_it(data, measured):
+    places = jfstat.background_positions(data, BANK, 12)
+    assert np.array_equal(places["rotation"], np.unique(measured["rotation"])[np.argsort(_order(measured))])
+    turn = turn_of(data, stacked_bank(BANK), 12)
+    turned = turn.turned(stacked_bank(BANK), float(places["rotation"][5].value))
+    assert (places["alpha"][5].value, places["delta"][5].value) == (turned.alpha[1], turned.delta[1])
+    assert places.meta == {"positions": 12, "axis": "velocity"}
+
+
+def _order(measured):
+    """Of the rotations in rising order, the number of each position."""
+    first = [int(np.flatnonzero(measured["rotation"] == x)[0]) for x in np.unique(measured["rotation"])]
+    return np.array(measured["position"])[first]
 
 
 def test_positions_keep_the_mean_doppler_shift_or_the_ecliptic_latitude(data):
@@ -195,7 +245,7 @@ def test_every_statistic_has_a_background(statistic, sfts):
 
 def test_power_along_tracks_needs_longer_data(sfts):
     power = jfstat.normalise(sfts, F - 0.02, F)
-    with pytest.raises(ValueError, match="positions must be 10 or more, and for this bank and these data no position"):
+    with pytest.raises(ValueError, match="positions must be 10 or more, and there is room for 0"):
         jfstat.background(power, BANK, **QUIET)
     times = (START + 43200 * np.arange(400)).tolist()
     longer = jfstat.simulate_sfts(["H1"], timestamps=times, fmin=F - 0.5, fmax=F + 0.5)
@@ -236,7 +286,7 @@ def test_a_background_goes_on_from_its_checkpoint(data, measured, tmp_path, monk
     for name in measured.colnames:
         assert np.array_equal(again[name], measured[name])
     assert again.meta == measured.meta
-    with pytest.raises(ValueError, match="is of another background: what differs is the positions; name another file"):
+    with pytest.raises(ValueError, match="is of another background: what differs is number of positions"):
         jfstat.background(data, BANK, positions=11, checkpoint=path, **QUIET)
     with pytest.raises(ValueError, match="is of another background: what differs is statistic"):
         jfstat.background(data, BANK, jfstat.BSGL(), positions=12, checkpoint=path, **QUIET)
@@ -255,9 +305,9 @@ def test_a_background_is_kept_in_files(measured, tmp_path):
 def test_what_cannot_be_measured_is_refused(data, measured):
     allsky = jfstat.template_bank((0.0, 6.2, 0.5), (-1.0, 1.0, 0.5), f1dot=[0.0], data=data)
     refused = [
-        (dict(bank=allsky), "no position can be told apart"),
+        (dict(bank=allsky), "positions must be 10 or more, and there is room for 0"),
         (dict(positions=9), "positions must be a whole number from 10 to 10000, not 9, or None"),
-        (dict(positions=5000), r"for this bank and these data \d+ positions can be told apart"),
+        (dict(positions=5000), r"positions=5000, and there is room for \d+ that these data tell apart: ask for fewer"),
         (dict(run=jfstat.Run(unit=(1, 2))), "run has a unit"),
         (dict(lines=3), "lines must be"),
     ]
@@ -274,6 +324,28 @@ def test_what_cannot_be_measured_is_refused(data, measured):
         jfstat.empirical_false_alarm(found, measured)
     with pytest.raises(ValueError, match="found lacks the column 'twoF'"):
         jfstat.empirical_false_alarm(found["freq", "alpha"], measured)
+
+
+def test_backgrounds_of_other_searches_are_refused(sfts, data, measured):
+    prior, other = jfstat.BSGL(jfstat.LinePrior(5.0)), jfstat.BSGL(jfstat.LinePrior(60.0))
+    found = jfstat.search(data, BANK, prior, top=3, **QUIET)
+    with pytest.raises(ValueError, match=r"of another search: Fstar0 is 60.0 there, and 5.0 in found"):
+        jfstat.empirical_false_alarm(found, jfstat.background(data, BANK, other, 10, **QUIET))
+    windows = jfstat.TransientRange("rect", [START, START + 40000], [40000.0])
+    found = jfstat.search(data, BANK, jfstat.Transient(windows, "BtSG"), top=3, **QUIET)
+    with pytest.raises(ValueError, match="of another ranking: it has max_twoF_band, and found log10BtSG_band"):
+        own = jfstat.background(data, BANK, jfstat.Transient(windows), 10, **QUIET)
+        jfstat.empirical_false_alarm(found, own)
+    elsewhere = jfstat.Doppler([1.9, 1.9], [0.4, 0.4], BANK.fkdot)
+    with pytest.raises(ValueError, match="of another bank, whose alpha is 2 to 2"):
+        jfstat.empirical_false_alarm(jfstat.search(data, elsewhere, top=3, **QUIET), measured)
+    loud = jfstat.SFTs(tuple(replace(x, data=2 * x.data) for x in sfts), sfts.tsft, sfts.first_bin)
+    with pytest.raises(ValueError, match="of other data, with other noise floors"):
+        found = jfstat.search(jfstat.prepare(loud, F - 0.02, F, START), BANK, top=3, **QUIET)
+        jfstat.empirical_false_alarm(found, measured)
+    refined = jfstat.refine(data, jfstat.search(data, BANK, top=1, **QUIET), **QUIET)
+    with pytest.raises(ValueError, match="found has no statistic in its meta: give the table of a search"):
+        jfstat.empirical_false_alarm(refined, measured)
 
 
 def test_an_empty_table_is_judged(data, measured):
