@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from jfstat.signal.templates import Amplitude, Doppler, Orbit
     from jfstat.signal.times import GPSTime
     from jfstat.signal.transientwindow import TransientWindow
-    from jfstat.simulate.artefacts import Disturbance, inject_artefacts
+    from jfstat.simulate.artefacts import inject_artefacts
     from jfstat.simulate.floors import BroadLine, FloorDrift
     from jfstat.simulate.glitches import Glitches
     from jfstat.simulate.lines import Artefact, WanderingLine, comb
@@ -184,7 +184,6 @@ __all__ = [
     "DataQuality",
     "Details",
     "Detector",
-    "Disturbance",
     "Doppler",
     "DualHarmonicAmplitude",
     "DualHarmonicPosterior",
@@ -406,7 +405,6 @@ _HOMES = {
     "DataQuality": "jfstat.strain.files",
     "Details": "jfstat.candidates.details",
     "Detector": "jfstat.geometry.detector",
-    "Disturbance": "jfstat.simulate.artefacts",
     "Doppler": "jfstat.signal.templates",
     "DualHarmonicAmplitude": "jfstat.inference.dualharmonic",
     "DualHarmonicPosterior": "jfstat.inference.dualposterior",
