@@ -1,6 +1,6 @@
 """Claimed and seen false alarms of searches in noise with instrumental lines and drifting floors.
 
-    python examples/false_alarms.py --searches 1000 --processes 16 --output examples/false_alarms.json
+    python examples/false_alarms.py --searches 1000 --processes 16 --output false_alarms.json
 
 Each search is directed: a random position in the sky, a band of 0.1 Hz at random frequencies about 200 Hz, two days of
 two detectors with gaps, and a few spin-downs. The noise is Gaussian and stationary; or its floor drifts by factors from

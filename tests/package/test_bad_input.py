@@ -293,7 +293,6 @@ WITHOUT_JAX += (
     "Artefact",
     "TrackPower",
     "BroadLine",
-    "Disturbance",
     "FloorDrift",
     "Glitches",
     "WanderingLine",
