@@ -85,18 +85,16 @@ def turn_of(data: FstatData | NormalisedSFTs, bank: Doppler, positions: int | No
     """
     if positions is not None and not (is_whole(positions) and FEWEST <= positions <= MOST):
         raise ValueError(f"positions must be a whole number from {FEWEST} to {MOST}, not {shown(positions)}, or None.")
-    metric, most = _sky_metric(data, bank), 0
+    metric, turns = _sky_metric(data, bank), []
     wanted, enough = (USUAL, ENOUGH) if positions is None else (positions, positions)
-    best: Turn | None = None
     for axis, pole in _poles(data.observation).items():
         turn = Turn(axis, pole, np.zeros(0))
-        turn = turn._replace(angles=_angles(turn, bank, metric, wanted))
-        if best is None or len(turn.angles) > len(best.angles):
-            best = turn
-        if len(turn.angles) >= enough:  # the first axis with room for so many
-            return turn
-        most = max(most, len(turn.angles))
-    if best is None or most < FEWEST or positions is not None:
+        turns.append(turn._replace(angles=_angles(turn, bank, metric, wanted)))
+        if len(turns[-1].angles) >= enough:  # the first axis with room for so many
+            return turns[-1]
+    best = max(turns, key=lambda turn: len(turn.angles))
+    most = len(best.angles)
+    if most < FEWEST or positions is not None:
         asked = f"positions={positions}" if positions is not None else f"positions must be {FEWEST} or more"
         raise ValueError(
             f"{asked}, and there is room for {most} that these data tell apart: ask for fewer, or take longer data, a "
@@ -123,9 +121,8 @@ def _angles(turn: Turn, bank: Doppler, metric: np.ndarray, n: int) -> np.ndarray
     own, width = _edges(directions(bank), turn.pole)
     here = own @ root
     # the largest mismatch of a step, and a quarter of the square root of what neighbours need
-    largest = math.sqrt(np.linalg.eigvalsh(metric)[-1]) * float(
-        np.max(np.linalg.norm(np.cross(own, turn.pole), axis=1))
-    )
+    across = float(np.max(np.linalg.norm(np.cross(own, turn.pole), axis=1)))
+    largest = math.sqrt(np.linalg.eigvalsh(metric)[-1]) * across
     step = max(0.25 * math.sqrt(NEIGHBOURS) / max(largest, 1e-300), math.pi / MOST_TRIED)
     found: list[float] = []
     places = np.zeros((0, 3))
