@@ -102,7 +102,7 @@ COLUMNS = {
         Column("critical_ratio_<detector>", "Critical ratio of one detector alone.", digits=STATISTIC),
         Column("power", "Normalised power of SFTs along a track; 1 on average in noise.", digits=AMPLITUDE),
         Column("deviation", "Standard deviation of `power` in noise.", digits=AMPLITUDE),
-        Column("false_alarm", "Probability that Gaussian noise alone is as loud."),
+        Column("false_alarm", "Probability that Gaussian noise is as loud in the row's own trials: see what makes it."),
         Column("n_twoF", "Number of values of 2F from which the row was chosen."),
     ),
     "`pulsar_posteriors`": (
@@ -182,12 +182,12 @@ COLUMNS = {
         ),
         Column(
             "empirical_false_alarm",
-            "Probability that noise alone is as loud, by the measured background.",
+            "Probability that noise anywhere in the search is as loud, by the measured background.",
             digits=".3g",
         ),
         Column("empirical_false_alarm_low", "Lower end of its 90 % interval.", digits=".3g"),
         Column("empirical_false_alarm_high", "Upper end of its 90 % interval.", digits=".3g"),
-        Column("background", "Distribution that the probability is from: `common`, `own` or `rank`."),
+        Column("background", "How: a Gumbel distribution of `common` or `own` scale, or the `rank` among the maxima."),
     ),
     "`refine`": (
         Column("start_twoF", "2F at the candidate.", digits=STATISTIC),
