@@ -545,6 +545,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
                 run=jfstat.Run(),
             ),
         ),
+        "comb": (jfstat.comb, dict(spacing=0.5, harmonics=[200], h0=1e-24, offset=0.0, detectors=["H1"])),
         "background_positions": (jfstat.background_positions, dict(data=longer, bank=bank[0], positions=10)),
         "empirical_false_alarm": (jfstat.empirical_false_alarm, dict(found=longest, background=measured)),
         "empirical_thresholds": (jfstat.empirical_thresholds, dict(background=measured, false_alarm=0.1)),

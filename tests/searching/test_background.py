@@ -236,7 +236,7 @@ def test_every_statistic_has_a_background(statistic, sfts):
     assert own.colnames[-1] == column
     judged = jfstat.empirical_false_alarm(found, own)
     order = np.argsort(-np.array(judged[column]))
-    assert 0.05 < judged["empirical_false_alarm"][order[0]] <= 1  # of noise
+    assert 1e-3 < judged["empirical_false_alarm"][order[0]] <= 1  # of noise, the same for all statistics
     loudest = np.array([np.max(own[column][own["position"] == i]) for i in range(30)])
     assert 0.8 < np.median(loudest) / found[column].max() < 1.25
     threshold = jfstat.empirical_thresholds(own, 0.01)["threshold"]
