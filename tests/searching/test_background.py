@@ -48,22 +48,26 @@ def test_a_background_holds_the_loudest_values_of_the_turned_bank(data, measured
     assert not {"top", "loudest_per_subband", "false_alarm"} & set(measured.meta)
 
 
-def mismatch(data, first, second):
-    """The mean square of the difference of two directions' phases, by the detectors' positions, with frequency and
-    spin-down fitted: by a plain least-squares fit."""
-    seen, phases, designs, weights = data.observation, [], [], []
+def mismatch_of(data):
+    """Function for the mean square of the difference of two directions' phases, by the detectors' positions, with
+    frequency and spin-down fitted: by a plain least-squares fit."""
+    seen, places, designs, weights = data.observation, [], [], []
     for i in range(len(seen.detectors)):
         there = np.asarray(seen.weight[i]) > 0
         time = np.asarray(seen.start[i])[there] + 900.0
         trajectory = jax.tree.map(lambda x, i=i: x[i], seen.trajectory)
-        place = np.array([np.asarray(trajectory(t).position) for t in time])
-        phases.append(2 * np.pi * float(data.fmin) * place @ (first - second))
+        places.append(np.asarray(jax.vmap(lambda t, own=trajectory: own(t).position)(time)))
         designs.append(np.stack([time**0, time, time**2], axis=1))
         weights.append(np.asarray(seen.weight[i])[there])
     root = np.sqrt(np.concatenate(weights) / np.sum(np.concatenate(weights)))[:, None]
-    design, phase = root * np.concatenate(designs), root[:, 0] * np.concatenate(phases)
+    design, place = root * np.concatenate(designs), root * np.concatenate(places)
     design = design / np.linalg.norm(design, axis=0)
-    return float(np.sum((phase - design @ np.linalg.lstsq(design, phase)[0]) ** 2))
+
+    def mismatch(first, second):
+        phase = 2 * np.pi * float(data.fmin) * place @ (first - second)
+        return float(np.sum((phase - design @ np.linalg.lstsq(design, phase)[0]) ** 2))
+
+    return mismatch
 
 
 @pytest.mark.parametrize(
@@ -78,8 +82,9 @@ def test_positions_are_apart_by_their_exact_mismatch(detectors, start, sky):
     turn = turn_of(data, bank, 20)
     own = directions(bank)[0]
     there = [turn.about(own[None], angle)[0] for angle in turn.angles]
-    assert min(mismatch(data, own, x) for x in there) > 0.97 * 25
-    assert min(mismatch(data, x, y) for i, x in enumerate(there) for y in there[:i]) > 0.97 * 0.5
+    mismatch = mismatch_of(data)
+    assert min(mismatch(own, x) for x in there) > 0.97 * 25
+    assert min(mismatch(x, y) for i, x in enumerate(there) for y in there[:i]) > 0.97 * 0.5
     assert np.all(np.diff(np.abs(turn.angles)) > -1e-12) and len(set(np.sign(turn.angles))) == 2
 
 
