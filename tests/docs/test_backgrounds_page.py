@@ -23,7 +23,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
     assert judged["twoF"][line].max() > 60 and alarm[line].min() > 0.03
     assert abs(float(names["best"]["freq"].value) - 199.93) < 1e-4
     after = names["measured"]
-    there = (np.array(after["fmin"]) <= 199.93) & (199.93 <= np.array(after["fmax"]))
+    there = (np.array(after["fmin"]) <= 199.93) & (np.array(after["fmax"]) >= 199.93)
     assert 20 < np.max(after["twoF"][there]) < 45
 
 
