@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jfstat.searching.empirical import empirical_thresholds
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
@@ -479,6 +477,8 @@ def plot_background(
     -------
     Axes
     """
+    from jfstat.searching.empirical import empirical_thresholds  # searches and all that they import
+
     thresholds: Any = empirical_thresholds(background, false_alarm)
     column, low, high = thresholds.meta["column"], _plain(thresholds["fmin"]), _plain(thresholds["fmax"])
     middle = 0.5 * (_plain(background["fmin"]) + _plain(background["fmax"]))

@@ -49,5 +49,12 @@ def false_alarm(twoF: ArrayLike, n_twoF: ArrayLike, n_segments: int = 1) -> np.n
         from scipy.special import gammaincc
 
         tail = gammaincc(2 * n_segments, np.maximum(half, 0.0))
-    tail = np.minimum(tail, np.nextafter(1.0, 0.0))
-    return -np.expm1(n * np.log1p(-tail))
+    return in_trials(tail, n)
+
+
+def in_trials(p: ArrayLike, n: ArrayLike) -> np.ndarray:
+    """Return the probability that any of n independent trials succeeds, given the probability p of each: 1 - (1-p)^n.
+
+    No digits are lost, however small p is.
+    """
+    return -np.expm1(n * np.log1p(-np.minimum(p, np.nextafter(1.0, 0.0))))

@@ -111,9 +111,13 @@ class Noise:
         return sqrt_sx if isinstance(sqrt_sx, Noise) else cls(sqrt_sx)
 
     @classmethod
-    def steady(cls, n_bins: int) -> Noise:
-        """Return the running median of 1001 bins, or of as many as SFTs hold, but no fewer than the default's."""
-        return cls(median_bins=max(MEDIAN_BINS, min(STEADY_BINS, n_bins - 1 | 1)))
+    def steady(cls, n_bins: int, off_source: int | None = None) -> Noise:
+        """Return the median of 1001 bins, or of as many as SFTs of `n_bins` hold, but no fewer than the default's.
+
+        It is the running median, or that of bins more than `off_source` away.
+        """
+        held = n_bins - 1 | 1 if off_source is None else 2 * ((n_bins - 1) // 2 - off_source) - 1
+        return cls(median_bins=max(MEDIAN_BINS, min(STEADY_BINS, held)), off_source=off_source)
 
     def require_middle(self) -> None:
         """Raise a ValueError if the running median has an even number of bins, and so no middle one.

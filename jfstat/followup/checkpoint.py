@@ -32,7 +32,7 @@ from jfstat.followup.candidates import NEEDED, SearchedWith
 from jfstat.followup.stages import checked_stages
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.ephemeris import read_ephemeris
-from jfstat.searching.session.checkpoint import unreadable_checkpoint, unwritable_checkpoint, written_path
+from jfstat.searching.session.checkpoint import of_another, unreadable_checkpoint, unwritable_checkpoint, written_path
 from jfstat.searching.session.identity import Identity, differences, digest
 from jfstat.searching.session.lock import held
 from jfstat.signal.times import gps_time
@@ -120,9 +120,7 @@ def finished_in(path: Path, own: Identity) -> Iterator[Finished]:
     with held(target):
         theirs, places, end = _known(target)
         if theirs is not None and (differing := differences(theirs, own)):
-            raise ValueError(
-                f"checkpoint {str(path)!r} is of another follow-up: what differs is {differing}; name another file."
-            )
+            raise of_another(path, "follow-up", differing)
         yield Finished(target, BEGINNING + _packed(_text(own)), places, end)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jfstat.candidates.falsealarm import false_alarm
+from jfstat.candidates.falsealarm import false_alarm, in_trials
 
 TOLERANCE = 1e-3
 """Fraction by which 2F of joined segments may fall short for reasons other than noise: series of different lengths are
@@ -118,7 +118,7 @@ def stage_chance(total: np.ndarray, n_segments: int, n_trials: np.ndarray, befor
     ratio = np.clip(total / before.total, 0.0, 1.0)
     alone = false_alarm(total / n_segments, 1.0, n_segments)
     divided = betaincc(2.0 * n_segments, 2.0 * (before.n_segments - n_segments), ratio)
-    return _highest(np.maximum(alone, divided), n_trials)
+    return in_trials(np.maximum(alone, divided), n_trials)
 
 
 def noise_chance(chances: np.ndarray) -> np.ndarray:
@@ -131,8 +131,3 @@ def noise_chance(chances: np.ndarray) -> np.ndarray:
         Probability of noise in each stage, given the one before.
     """
     return np.minimum(1.0, len(chances) * np.min(chances, axis=0))
-
-
-def _highest(alone: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return the probability that any of n independent trials succeeds, given each trial's probability."""
-    return -np.expm1(n * np.log1p(-np.minimum(alone, np.nextafter(1.0, 0.0))))

@@ -78,17 +78,17 @@ class Maximum:
     ----------
     sample : (K,) float64 ndarray
         At least two different values.
-    scale : Scale, optional
-        Distribution of the scale; by default what the sample alone gives.
+    scale : Scale
+        Distribution of the scale.
     """
 
     sample: np.ndarray
     scale: Scale
 
     @classmethod
-    def of(cls, sample: np.ndarray, scale: Scale | None = None) -> Maximum:
-        """Return what a sample says, by default with the scale that it has by itself."""
-        return cls(sample, Scale.of([sample]) if scale is None else scale)
+    def of(cls, sample: np.ndarray) -> Maximum:
+        """Return what a sample says alone."""
+        return cls(sample, Scale.of([sample]))
 
     def _log_sums(self) -> np.ndarray:
         """Return the logarithm of the sum of exp(-x/beta) over the sample, (n,)."""

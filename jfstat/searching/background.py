@@ -28,6 +28,7 @@ from jfstat.searching.session.checkpoint import (
     checked,
     checkpoint_bytes,
     checkpoint_path,
+    of_another,
     unwritable_checkpoint,
     with_checksum,
     written_path,
@@ -258,9 +259,7 @@ class _Finished:
                 f"checkpoint {str(path)!r} is no checkpoint of a background, or damaged: name another file."
             ) from None
         if differing := differences(theirs, self._own):
-            raise ValueError(
-                f"checkpoint {str(path)!r} is of another background: what differs is {differing}; name another file."
-            )
+            raise of_another(path, "background", differing)
         self.loudest, self.meta, self.turn = loudest, meta, turn
 
     def add(self, loudest: dict[str, list[float]], meta: Meta) -> None:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jfstat import kinds
+from jfstat.candidates.falsealarm import in_trials
 from jfstat.candidates.tables import in_units, plain_column
 from jfstat.maths.gumbel import Maximum, Scale, is_gumbel, log_likelihood
 from jfstat.public import host
@@ -108,7 +109,7 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     for i in np.unique(place):
         own = place == i
         alarms[:, own] = subbands[i].alarms(value[own])
-    alarms = -np.expm1(len(subbands) * np.log1p(-np.minimum(alarms, np.nextafter(1.0, 0.0))))
+    alarms = in_trials(alarms, len(subbands))
     judged: Any = QTable(found, copy=True)
     names = (f"empirical_false_alarm{end}" for end in ("", "_low", "_high"))
     for name, x in zip(names, alarms, strict=True):
@@ -188,7 +189,7 @@ class _Subband:
     high: float
     maxima: np.ndarray
     kind: str = RANK
-    maximum: Maximum | None = field(default=None)
+    maximum: Maximum | None = None
 
     def alarms(self, x: np.ndarray) -> np.ndarray:
         """Return the probability that noise reaches x in this sub-band, and the ends of its interval: (3, n)."""
@@ -238,7 +239,7 @@ def _subbands(background: AnyTable) -> list[_Subband]:
         centre = float(common.beta[np.argmax(common.probability)])
     for i in regular:
         kind, scale = (COMMON, common) if i in usual else (OWN, scales[i])
-        found[i] = _Subband(found[i].low, found[i].high, found[i].maxima, kind, Maximum(found[i].maxima, scale))
+        found[i] = replace(found[i], kind=kind, maximum=Maximum(found[i].maxima, scale))
     return found
 
 

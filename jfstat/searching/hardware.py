@@ -14,7 +14,7 @@ from jfstat import kinds
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import in_units
 from jfstat.data.narrowsfts import narrow_sfts
-from jfstat.data.noise import STEADY_BINS, Noise, NoiseLike
+from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.observation import Observation, reference_time, unweighted
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike
@@ -267,9 +267,7 @@ def _noise(sqrt_sx: NoiseLike | None, parts: PartsOfSFTs) -> Noise:
         noise = Noise.of(sqrt_sx)
         noise.require_middle()
         return noise.by_detector(parts.times.detectors)
-    n_bins = parts.last_bin - parts.first_bin + 1
-    most = (n_bins - 1) // 2 - OFF_SOURCE
-    return Noise(median_bins=max(Noise().median_bins, min(STEADY_BINS, 2 * most - 1)), off_source=OFF_SOURCE)
+    return Noise.steady(parts.last_bin - parts.first_bin + 1, OFF_SOURCE)
 
 
 def _recovered(

@@ -15,6 +15,8 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.geometry.rotation import OBLIQUITY
+from jfstat.maths.vectors import angles as angles_of
+from jfstat.maths.vectors import tangents, unit_vector
 from jfstat.signal.parameters import SKY
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import replaced, values, varied_parameters, with_fields
@@ -64,15 +66,13 @@ class Turn(NamedTuple):
 
     def turned(self, bank: Doppler, angle: float) -> Doppler:
         """Return a bank turned by an angle, rad."""
-        n = self.about(directions(bank), angle)
-        alpha = np.mod(np.arctan2(n[:, 1], n[:, 0]), 2 * math.pi)
-        return with_fields(bank, alpha=alpha, delta=np.arcsin(np.clip(n[:, 2], -1.0, 1.0)))
+        alpha, delta = angles_of(self.about(directions(bank), angle))
+        return with_fields(bank, alpha=alpha, delta=delta)
 
 
 def directions(bank: Doppler) -> np.ndarray:
     """Return the unit vectors of a bank's templates, (n, 3), ICRS."""
-    alpha, delta = np.asarray(bank.alpha), np.asarray(bank.delta)
-    return np.stack([np.cos(delta) * np.cos(alpha), np.cos(delta) * np.sin(alpha), np.sin(delta)], axis=-1)
+    return unit_vector(np.asarray(bank.alpha), np.asarray(bank.delta))
 
 
 def turn_of(data: FstatData | NormalisedSFTs, bank: Doppler, positions: int | None) -> Turn:
@@ -147,9 +147,8 @@ def _nearest(first: np.ndarray, second: np.ndarray) -> float:
 
 def _edges(n: np.ndarray, pole: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the outermost of directions, (n, 3), in longitude and latitude about an axis, and how wide they lie."""
-    east = np.cross(pole, np.eye(3)[np.argmin(np.abs(pole))])
-    east /= np.linalg.norm(east)
-    longitude, latitude = np.mod(np.arctan2(n @ np.cross(pole, east), n @ east), 2 * math.pi), n @ pole
+    east, north = tangents(pole)
+    longitude, latitude = np.mod(np.arctan2(n @ north, n @ east), 2 * math.pi), n @ pole
     ordered = np.sort(longitude)
     gaps = np.diff(ordered, append=ordered[0] + 2 * math.pi)
     begin = ordered[(np.argmax(gaps) + 1) % len(n)]

@@ -53,6 +53,11 @@ def window_name(code: int) -> str:
     raise ValueError(f"window code {code} is unknown: use 0, 1, 2 or {_TUKEY} to {_TUKEY + TUKEY_STEPS}.")
 
 
+def samples_of(name: str, n: int) -> np.ndarray:
+    """Return the samples of the window that SFTs state; an unknown one is taken as rectangular."""
+    return window_samples("rectangular" if name == "unknown" else name, n)
+
+
 def window_samples(name: str, n: int) -> np.ndarray:
     """Return the samples of a window, scaled to unit root mean square.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jfstat.sfts.container import SFTs, SFTSeries
-from jfstat.sfts.windows import window_samples
+from jfstat.sfts.windows import samples_of
 from jfstat.simulate.artefacts import DAY, Disturbance, set_fields
 from jfstat.validation import NumberLike, number, shown
 
@@ -82,8 +82,7 @@ class Glitches(Disturbance):
         f = np.exp(rng.uniform(np.log(low), np.log(high), n))
         phase, peak = rng.uniform(0, 2 * np.pi, n), float(self.h0) / np.sqrt(1 - rng.uniform(size=n))
         tau = float(self.quality) / (np.sqrt(2) * np.pi * f)
-        plain = series.window in ("rectangular", "unknown")
-        window = np.ones(SAMPLES) if plain else window_samples(series.window, SAMPLES)
+        window = samples_of(series.window, SAMPLES)
         starts, bins, out = series.since(sfts.start), sfts.frequencies, data.copy()
         row = np.searchsorted(starts, time, side="right") - 1
         for k in np.flatnonzero((row >= 0) & (time < starts[np.maximum(row, 0)] + sfts.tsft)):

@@ -12,7 +12,7 @@ from scipy.fft import next_fast_len
 from jfstat import kinds
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries
-from jfstat.sfts.windows import window_samples
+from jfstat.sfts.windows import samples_of
 from jfstat.signal.times import TimeLike, gps_time
 from jfstat.signal.transientwindow import TransientWindow
 from jfstat.simulate.artefacts import DAY, Disturbance, set_fields
@@ -263,7 +263,7 @@ def line_bins(
     """
     tsft, n_bins, band = sfts.tsft, sfts.n_bins, sfts.frequencies
     n = int(next_fast_len(max(OVERSAMPLING * n_bins, 256)))  # type: ignore[arg-type]
-    window = np.ones(n) if series.window in ("rectangular", "unknown") else window_samples(series.window, n)
+    window = samples_of(series.window, n)
     centre, bins = sfts.first_bin + n_bins // 2, np.arange(n_bins) - n_bins // 2
     within = tsft * np.arange(n + 1) / n
     out = np.empty((len(series), n_bins), np.complex128)

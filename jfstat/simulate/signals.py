@@ -14,7 +14,7 @@ from jfstat.geometry.orbit import periapsis_rate
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import nodes, powers_from_values
-from jfstat.sfts.windows import window_samples
+from jfstat.sfts.windows import samples_of
 from jfstat.signal.templates import Amplitude
 from jfstat.signal.transientwindow import TransientWindow
 
@@ -92,7 +92,7 @@ def signal_bins(
         pieces = max(pieces, _pieces_for_model(source, bins))
     per_piece = int(next_fast_len(-(-max(OVERSAMPLING * bins.number, 256) // pieces)))  # type: ignore[arg-type]
     n = pieces * per_piece
-    samples = np.ones(n) if bins.window in ("rectangular", "unknown") else window_samples(bins.window, n)
+    samples = samples_of(bins.window, n)
     at_once = max(1, MAX_SAMPLES // n)
     out = np.zeros((len(bins.starts), bins.number), np.complex128)
     rows = np.arange(len(bins.starts))

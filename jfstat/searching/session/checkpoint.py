@@ -80,9 +80,7 @@ class Checkpoint(NamedTuple):
         if engine not in (None, division.engine):
             differing = ", ".join(filter(None, [differing, f"engine ({division.engine} there, {engine} here)"]))
         if differing:
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} is of another search: what differs is {differing}; name another file."
-            )
+            raise of_another(self.path, "search", differing)
         return state, division
 
     def written(self, state: State, division: Division) -> OSError | None:
@@ -135,6 +133,11 @@ def write_checkpoint(path: Path, state: State, division: Division, own: Identity
             file.write(with_checksum(arrays.getvalue()))
     except OSError as error:
         raise unwritable_checkpoint(path, error) from error
+
+
+def of_another(path: Path, work: str, differing: str) -> ValueError:
+    """Return the error for a checkpoint of another search, follow-up or background, given what differs."""
+    return ValueError(f"checkpoint {str(path)!r} is of another {work}: what differs is {differing}; name another file.")
 
 
 def unwritable_checkpoint(path: Path, error: OSError) -> OSError:

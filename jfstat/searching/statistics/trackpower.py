@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jfstat.candidates.details import Details
+from jfstat.candidates.falsealarm import in_trials
 from jfstat.candidates.tables import Meta
 from jfstat.compileroptions import SAME_BITS, jit_with
 from jfstat.data.memory import FLOAT32, data_bytes, device_of, free_bytes
@@ -247,8 +248,7 @@ class TrackPower(Statistic):
     @classmethod
     def false_alarm(cls, columns: dict[str, np.ndarray], meta: Meta) -> float | None:
         """Return the probability that any of as many independent values in noise is as improbable."""
-        single = min(float(columns["false_alarm"].min()), float(np.nextafter(1.0, 0.0)))
-        return -math.expm1(meta["n_twoF"] * math.log1p(-single))
+        return float(in_trials(columns["false_alarm"].min(), meta["n_twoF"]))
 
 
 def _division(task: Task, engine: str, reduction: TrackReduction, batch_size: int | None) -> Division:
