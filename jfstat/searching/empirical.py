@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat import kinds
-from jfstat.candidates.falsealarm import in_trials
 from jfstat.candidates.tables import in_units, plain_column
 from jfstat.maths.gumbel import Maximum, Scale, is_gumbel, log_likelihood
 from jfstat.public import host
@@ -18,6 +17,7 @@ from jfstat.validation import probability
 
 if TYPE_CHECKING:
     from astropy.table import QTable
+    from numpy.typing import ArrayLike
 
     from jfstat.candidates.tables import AnyTable
 
@@ -42,9 +42,9 @@ SAME_TEMPLATE = 1e-9
 def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     """Add to each candidate the probability that noise alone is as loud, by the measured background of its search.
 
-    The probability is that of the whole search: 1 - (1 - p)^n, where p is the probability that the loudest value of the
-    candidate's sub-band is as loud, and n the number of sub-bands. A line therefore concerns the candidates of its own
-    sub-band only. p comes from the maxima of this sub-band at the positions of the background. They have a Gumbel
+    Let p be the probability that the loudest value of the candidate's sub-band is as loud. The column has the
+    probability that any sub-band of the whole search has a p as small, so that a line concerns the candidates of its
+    own sub-band only. p comes from the maxima of this sub-band at the positions of the background. They have a Gumbel
     distribution where the noise is Gaussian, and often where it is not; p is then predicted from them with all that
     they leave open, its location and scale, so that among searches of noise as many are as loud as it says
     (`jfstat.maths.gumbel`). As for distromax (Tenorio, Modafferi, Keitel & Sintes 2022, Phys. Rev. D 105, 044029), p
@@ -54,6 +54,10 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     - ``own``: the maxima have a Gumbel distribution of another scale;
     - ``rank``: they have none, as may be where there is a line. Nothing is extrapolated: p is (k + 1)/(K + 1) if k of K
       positions are as loud, so that it is never small.
+
+    With n sub-bands of the first two kinds and none of the third, the search has a p as small with the probability 1 -
+    (1 - p)^n. A sub-band of the third kind can only have the values 1/(K + 1), 2/(K + 1) and so on, and counts with the
+    largest of them that is no larger than p (Tarone 1990, Biometrics 46, 515): not at all for p below 1/(K + 1).
 
     Cuts on candidates, such as `Keep.bsgl_threshold` or a veto, are not made on the background: of what passes them
     the probability is an upper bound.
@@ -109,7 +113,7 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     for i in np.unique(place):
         own = place == i
         alarms[:, own] = subbands[i].alarms(value[own])
-    alarms = in_trials(alarms, len(subbands))
+    alarms = _in_search(alarms, subbands)
     judged: Any = QTable(found, copy=True)
     names = (f"empirical_false_alarm{end}" for end in ("", "_low", "_high"))
     for name, x in zip(names, alarms, strict=True):
@@ -158,7 +162,7 @@ def empirical_thresholds(background: AnyTable, false_alarm: float = 0.01) -> QTa
     """
     alarm = probability(false_alarm, "false_alarm", "try 0.01")
     subbands = _subbands(background)
-    each = -np.expm1(np.log1p(-alarm) / len(subbands))
+    each = _in_subband(alarm, subbands)
     rows = [own.threshold(each) for own in subbands]
     columns = {
         "fmin": np.array([own.low for own in subbands]),
@@ -209,8 +213,34 @@ class _Subband:
         if self.maximum is not None:
             return self.maximum.quantile(p), self.maximum.quantile_error(p)
         n = len(self.maxima)
-        above = int(np.floor(p * (n + 1) + 1e-9)) - 1  # as many maxima may be as loud
+        above = int(_possible(p, n)) - 1  # as many maxima may be as loud
         return (float(np.sort(self.maxima)[n - 1 - above]), np.nan) if above >= 0 else (np.inf, np.nan)
+
+    def reached(self, p: np.ndarray) -> np.ndarray:
+        """Return how often noise gives this sub-band a probability of at most p."""
+        n = len(self.maxima)
+        return p if self.maximum is not None else _possible(p, n) / (n + 1)
+
+
+def _possible(p: ArrayLike, n: int) -> np.ndarray:
+    """Return the number of the values 1/(n + 1) to 1 that are p at most, up to rounding."""
+    return np.floor(np.asarray(p) * (n + 1) + 1e-9)
+
+
+def _in_search(p: ArrayLike, subbands: list[_Subband]) -> np.ndarray:
+    """Return how often noise gives any sub-band a probability of at most p: (...) from (...)."""
+    with np.errstate(divide="ignore"):  # a probability of 1
+        return -np.expm1(sum(np.log1p(-own.reached(np.asarray(p))) for own in subbands))
+
+
+def _in_subband(alarm: float, subbands: list[_Subband]) -> float:
+    """Return the largest probability that noise gives any sub-band as rarely as asked for, by bisection: `_in_search`
+    has steps."""
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _in_search(middle, subbands) <= alarm else (low, middle)
+    return low
 
 
 def _subbands(background: AnyTable) -> list[_Subband]:
