@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import shlex
 import time
 from dataclasses import replace
 from functools import partial
@@ -128,7 +129,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     n = arguments.searches
-    words = f"--searches {n} --processes {arguments.processes}"
+    kinds = "" if arguments.kinds == KINDS else f" --kinds {shlex.join(arguments.kinds)}"
+    words = f"--searches {n} --processes {arguments.processes} --seed {arguments.seed}{kinds}"
     result: dict[str, Any] = {"command": f"python examples/false_alarms.py {words}"}
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
         for kind, name in enumerate(KINDS):

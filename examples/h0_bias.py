@@ -1,6 +1,6 @@
 """Whether h0 is right where noise floors are estimated, against a matched filter of the same data with known floors.
 
-    python examples/h0_bias.py --output examples/h0_bias.json
+    python examples/h0_bias.py --seed 2 --output examples/h0_bias.json
     python examples/h0_bias.py --sources 5 --loudness 8 25 --output examples/h0_bias_loud.json
 
 2,016 injections into Gaussian noise, a day of two detectors, at random sky positions, polarisations and frequencies
@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+import multiprocessing
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,20 +148,18 @@ def reduced(sfts: jfstat.SFTs, point: jfstat.Doppler, noise: jfstat.Noise, width
     return narrow_sfts(InMemory(sfts), [point], seen, noise, GUARD)[0]
 
 
-def cases(
-    sources: int, days: float, seed: int, loudnesses: Sequence[float]
-) -> Iterator[tuple[str, float, dict[tuple[str, str], Any]]]:
-    """Yield the floor, loudness and result of four injections of each kind for each of some sources."""
-    for k in range(sources):
-        rng = np.random.default_rng([seed, k])
-        source = random_source(rng, days)
-        for floor in FLOORS:
-            for loudness in loudnesses:
-                for _ in range(4):
-                    yield floor, loudness, case(rng, source, floor, loudness)
+Row = tuple[str, float, dict[tuple[str, str], Any]]
 
 
-def summary(rows: list[tuple[str, float, dict[tuple[str, str], Any]]]) -> list[dict[str, Any]]:
+def cases(number: int, days: float, seed: int, loudnesses: Sequence[float]) -> list[Row]:
+    """Return the floor, loudness and result of four injections of each kind for one source."""
+    rng = np.random.default_rng([seed, number])
+    source = random_source(rng, days)
+    kinds = [(floor, loudness) for floor in FLOORS for loudness in loudnesses for _ in range(4)]
+    return [(floor, loudness, case(rng, source, floor, loudness)) for floor, loudness in kinds]
+
+
+def summary(rows: list[Row]) -> list[dict[str, Any]]:
     """Return mean and error of each kind and, first, of all floors together."""
     result = []
     for loudness in dict.fromkeys(q for _, q, _ in rows):
@@ -184,25 +184,30 @@ def summary(rows: list[tuple[str, float, dict[tuple[str, str], Any]]]) -> list[d
     return result
 
 
-def main(sources: int, days: float, loudnesses: Sequence[float], output: Path | None) -> None:
+def main() -> None:
     """Compute all cases, print those of all floors together, and write all to a file."""
-    rows = list(cases(sources, days, 1, loudnesses))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--sources", type=int, default=84, help="number of sources, with 24 injections each")
+    parser.add_argument("--days", type=float, default=1.0)
+    parser.add_argument("--loudness", type=float, nargs="+", default=LOUDNESS, help="mean power of signals in an SFT")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args()
+    one = partial(cases, days=given.days, seed=given.seed, loudnesses=given.loudness)
+    with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
+        rows = [row for some in pool.imap(one, range(given.sources)) for row in some]
     found = summary(rows)
-    if output:
-        loud = " ".join(f"{q:g}" for q in loudnesses)
-        command = f"python examples/h0_bias.py --sources {sources} --days {days:g} --loudness {loud} --output {output}"
+    if given.output:
+        loud = " ".join(f"{q:g}" for q in given.loudness)
+        command = f"python examples/h0_bias.py --sources {given.sources} --days {given.days:g} --loudness {loud}"
+        command += f" --seed {given.seed} --output {given.output}"
         figures = {"command": command, "injections": len(rows), "ratios of amplitudes": found}
-        output.write_text(json.dumps(figures, indent=1) + "\n")
+        given.output.write_text(json.dumps(figures, indent=1) + "\n")
     for line in found:
         if line["floors"] == "all":
             print(line)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path)
-    parser.add_argument("--sources", type=int, default=84, help="number of sources, with 24 injections each")
-    parser.add_argument("--days", type=float, default=1.0)
-    parser.add_argument("--loudness", type=float, nargs="+", default=LOUDNESS, help="mean power of signals in an SFT")
-    given = parser.parse_args()
-    main(given.sources, given.days, given.loudness, given.output)
+    main()
