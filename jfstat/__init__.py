@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from jfstat.sfts.dump import dump_sfts
     from jfstat.sfts.naming import public_description
     from jfstat.sfts.reading import SFTFiles, find_sfts
+    from jfstat.sfts.sfdb import read_sfdb
     from jfstat.sfts.split import split_sfts
     from jfstat.sfts.validate import validate_sfts
     from jfstat.signal.phasemodel import PhaseModel
@@ -328,6 +329,7 @@ __all__ = [
     "read_par",
     "read_pulsars",
     "read_segments",
+    "read_sfdb",
     "read_sfts",
     "read_templates",
     "read_timestamps",
@@ -549,6 +551,7 @@ _HOMES = {
     "read_par": "jfstat.pulsars.reading",
     "read_pulsars": "jfstat.pulsars.reading",
     "read_segments": "jfstat.io.lal.times",
+    "read_sfdb": "jfstat.sfts.sfdb",
     "read_sfts": "jfstat.sfts",
     "read_templates": "jfstat.io.templates",
     "read_timestamps": "jfstat.io.lal.times",

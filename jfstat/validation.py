@@ -269,6 +269,23 @@ def gps_seconds(x: object, name: str) -> float:
     return number(x if gps is None else gps, name, "a GPS time in s", "s")
 
 
+def time_pairs(segments: object, name: str = "segments") -> list[tuple[float, float]]:
+    """Return pairs of start and end, GPS s, as floats.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or a start is not before its end.
+    """
+    try:
+        pairs = [tuple(gps_seconds(x, name) for x in pair) for pair in segments]  # type: ignore[attr-defined]
+    except TypeError:
+        pairs = [()]
+    if not pairs or not all(len(pair) == 2 and pair[0] < pair[1] for pair in pairs):
+        raise ValueError(f"{name} must be pairs of GPS times with start < end, at least one.")
+    return pairs  # type: ignore[return-value]
+
+
 def gps_integer(x: object, name: str) -> int:
     """Return a GPS time in whole s, from a number or an astropy Time."""
     value = gps_seconds(x, name)

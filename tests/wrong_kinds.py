@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from astropy.table import QTable
+from sfdb_files import transform
 from strain_files import write_gwosc
 
 import jfstat
@@ -138,6 +139,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
     (tmp_path / "L1lines.csv").write_text("100.0,0,0,1,1,0.001,0.001,a line\n")
     lines = jfstat.read_lines(tmp_path / "L1lines.csv")
     (tmp_path / "a.par").write_text(PAR)
+    (tmp_path / "a.SFDB09").write_bytes(transform("H1", START, np.full(100, 1e-22), 1024))
     pulsar = jfstat.read_par(tmp_path / "a.par")
     below = jfstat.Doppler(1.0, 0.3, [50.0, -5e-11], START)
     half = jfstat.prepare(jfstat.simulate_sfts(["H1", "L1"], START, 4 * 1800, 48.8, 51.2, seed=1), 49.9999, 50.0001)
@@ -392,6 +394,13 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "read_lines": (jfstat.read_lines, dict(path=tmp_path / "L1lines.csv", detector="L1", extra_width=0.0)),
         "read_par": (jfstat.read_par, dict(path=tmp_path / "a.par")),
         "read_pulsars": (jfstat.read_pulsars, dict(paths=tmp_path / "a.par")),
+        "read_sfdb": (
+            jfstat.read_sfdb,
+            dict(
+                pattern=str(tmp_path / "a.SFDB09"), fmin=0.01, fmax=0.05, detectors="H1", start=START, end=START + 9000,
+                segments=[(START, START + 9000)], zeros=0.1,
+            ),
+        ),
         "read_sfts": (
             jfstat.read_sfts,
             dict(

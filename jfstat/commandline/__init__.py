@@ -31,6 +31,7 @@ SUBCOMMANDS = (
     "predict",
     "upper-limit",
     "psd",
+    "convert-sfdb",
     "split-sfts",
     "clean-sfts",
     "validate-sfts",

@@ -125,10 +125,8 @@ def _limits(table: np.ndarray, heads: np.ndarray, fmin: float | None, fmax: floa
                 f"{lows[i] / tsft:.10g} to {highs[i] / tsft:.10g} Hz ({_describe(table[heads[i]])})" for i in (a, b)
             ]
             raise ValueError(f"the SFTs have mixed bands, {bands[0]} and {bands[1]}: give fmin and fmax.")
-    # as SFTtypes.c:XLALRoundFrequencyDownToSFTBin and XLALRoundFrequencyUpToSFTBin
-    spacing = 1.0 / tsft
-    first = int(lows[0]) if fmin is None else math.floor(fmin / spacing * (1 + _FUDGE))
-    last = int(highs[0]) if fmax is None else math.ceil(fmax / spacing * (1 - _FUDGE)) - 1
+    first = int(lows[0]) if fmin is None else _bin_down(fmin, tsft)
+    last = int(highs[0]) if fmax is None else _bin_up(fmax, tsft) - 1
     lacking = (lows > first) | (highs < last)
     if np.any(lacking) or first > last:
         i = np.argmax(lacking)
@@ -138,6 +136,21 @@ def _limits(table: np.ndarray, heads: np.ndarray, fmin: float | None, fmax: floa
             "choose a band in it."
         )
     return first, last
+
+
+def bins_of_band(fmin: float, fmax: float, tsft: float) -> tuple[int, int]:
+    """Return the first and the last bin of those that cover [fmin, fmax), Hz."""
+    return _bin_down(fmin, tsft), _bin_up(fmax, tsft) - 1
+
+
+def _bin_down(f: float, tsft: float) -> int:
+    """Round a frequency down to a bin, as SFTtypes.c:XLALRoundFrequencyDownToSFTBin."""
+    return math.floor(f / (1.0 / tsft) * (1 + _FUDGE))
+
+
+def _bin_up(f: float, tsft: float) -> int:
+    """Round a frequency up to a bin, as SFTtypes.c:XLALRoundFrequencyUpToSFTBin."""
+    return math.ceil(f / (1.0 / tsft) * (1 - _FUDGE))
 
 
 def _name(files: list[Path], sft: Any) -> str:

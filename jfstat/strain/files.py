@@ -26,7 +26,7 @@ from jfstat.strain.frames import FrameFile
 from jfstat.strain.gwosc import GwoscFile
 from jfstat.strain.making import Conditioning, Making, made_sfts, sfts_of, together
 from jfstat.strain.strainfile import NO_CW_INJECTION, Bit, StrainFile, UnknownBit
-from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole, shown
+from jfstat.validation import DurationLike, FrequencyLike, gps_seconds, is_whole, shown, time_pairs
 
 FRAME_SUFFIX = ".gwf"
 HDF5_SUFFIXES = (".hdf5", ".h5", ".hdf")
@@ -75,7 +75,7 @@ class DataQuality:
         if self.channel is not None and all(isinstance(bit, str) for bit in bits or ()):
             raise ValueError(f"channel={self.channel!r} is for numbers of bits: give these as bits, or leave it out.")
         if self.segments is not None:
-            object.__setattr__(self, "segments", tuple(_pairs(self.segments)))
+            object.__setattr__(self, "segments", tuple(time_pairs(self.segments)))
         for name in ("start", "end"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, gps_seconds(getattr(self, name), name))
@@ -321,17 +321,6 @@ def _bits(quality: object) -> list[Bit] | None:
     return bits
 
 
-def _pairs(segments: object) -> list[tuple[float, float]]:
-    """Return segments as pairs of floats."""
-    try:
-        pairs = [tuple(gps_seconds(x, "segments") for x in pair) for pair in segments]  # type: ignore[attr-defined]
-    except TypeError:
-        pairs = [()]
-    if not pairs or not all(len(pair) == 2 and pair[0] < pair[1] for pair in pairs):
-        raise ValueError("segments must be pairs of GPS times with start < end, at least one.")
-    return pairs  # type: ignore[return-value]
-
-
 def _described(path: Path, channel: str | None, quality_channel: str | None) -> StrainFile:
     """Return the description of a file of either format."""
     if path.suffix == FRAME_SUFFIX:
@@ -360,7 +349,7 @@ def _good(file: StrainFile, quality: DataQuality, low: float, high: float) -> np
     good = good & (t >= low) & (t + 1 <= high)
     if quality.segments is not None:
         inside = np.zeros(len(good), bool)
-        for begin, end in _pairs(quality.segments):
+        for begin, end in time_pairs(quality.segments):
             inside |= (t >= begin) & (t + 1 <= end)
         good &= inside
     return good

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from sfdb_files import transform
 from strain_files import write_frame
 from test_options import PLANS, SEGMENTS, START, options_of
 
@@ -25,6 +26,7 @@ PREDICT = [*POINT, "--h0=1e-23", "--cosi=0.5", "--IFOs=H1", *DAY, "--assumeSqrtS
 FROM_FILES = [*POINT, "--h0=1e-23", "--cosi=0.5", "--DataFiles=*.sft", "--Freq=50"]
 LIMIT = ["--DataFiles=*.sft", "--Freq=50", *POINT, "--TwoFthreshold=30", "--injections=80", "--mismatch=0.1"]
 PSD = ["--inputData=*.sft", "--outputPSD=psd.txt"]
+CONVERT = ["--file-pattern=one.SFDB09", "--fmin=0.01", "--fmax=0.05", "--outSFTdir=out"]
 SPLIT = ["--DataFiles=*.sft", "--frequency-bandwidth=0.5", "--output-directory=out"]
 CLEAN = ["--sftDir=*.sft", "--linefiles=L1lines.txt", "--outDir=out"]
 MAKE = ["--frame-files=strain.hdf5", "--high-pass-freq=7", "--sft-duration=16", "--start-freq=30", "--band=20"]
@@ -120,6 +122,16 @@ CASES = {
         **dict(plot="a.png", spectrogram="b.png"),
         "PSDmthopBins": ("max", [*PSD, "--binSize=3"]),
     },
+    "convert-sfdb": {
+        **DATA | {"minStartTime": START + 1000},
+        "file-pattern": "two.SFDB09",
+        "fmin": 0.02,
+        "fmax": 0.04,
+        "zeros": 0.6,
+        "outSFTdir": "other",
+        "segment-file": "segments.txt",
+        "outLabel": "x",
+    },
     "split-sfts": {
         **DATA,
         "DataFiles": "H*.sft",
@@ -201,6 +213,7 @@ BASES = {
     "predict": PREDICT,
     "upper-limit": LIMIT,
     "psd": PSD,
+    "convert-sfdb": CONVERT,
     "split-sfts": SPLIT,
     "clean-sfts": CLEAN,
     "make-sfts": MAKE,
@@ -252,6 +265,12 @@ def inputs(tmp_path_factory):
     (path / "segments.txt").write_text(f"{START} {START + 10800}\n{START + 10800} {START + 21600}\n")
     (path / "science.txt").write_text(f"{START} {START + 16}\n")
     (path / "times.txt").write_text(f"{START} 0\n{START + 9000} 0\n")
+    bins = np.full(100, 1e-22)
+    blocks = [
+        transform(x, START + 1024 * i, bins, 1024, n_zeroes=100 * (i == 2)) for x in ("H1", "L1") for i in range(14)
+    ]
+    for name, own in (("one", blocks), ("two", blocks[:3])):
+        (path / f"{name}.SFDB09").write_bytes(b"".join(own))
     (path / "z.ifo").write_text(
         "latitude = 46\nlongitude = -119\nelevation = 142\nxarm_azimuth = 126\nyarm_azimuth = 216\n"
     )
@@ -354,6 +373,6 @@ def test_every_option_of_every_command_is_tried():
 
 def test_runs_are_the_same_twice(inputs, tmp_path, capsys):
     """Or a difference would say nothing."""
-    for command in ("simulate", "psd", "split-sfts", "clean-sfts", "predict", "dump-sfts"):
+    for command in ("simulate", "psd", "convert-sfdb", "split-sfts", "clean-sfts", "predict", "dump-sfts"):
         first, second = (outcome(command, BASES[command], inputs, tmp_path / "here", capsys) for _ in range(2))
         assert first == second and first[0] == 0, command
