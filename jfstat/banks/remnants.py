@@ -109,7 +109,7 @@ def remnant_bank(
 
     Examples
     --------
-    >>> point = jfstat.Doppler(2.1, 0.47, [100.02], start)
+    >>> point = jfstat.Doppler(2.1, 0.47, [100.02], start - 600)
     >>> bank = jfstat.remnant_bank(data, point, (-1.01e-5, -1e-5), (3.0, 5.0), 0.2)
     >>> bank.varied
     ('model.f1dot[0]', 'model.drift[1]', 'model.f1dot[1]')

@@ -90,7 +90,7 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     --------
     >>> bank = jfstat.Doppler(alpha=2.0, delta=0.47, fkdot=[100.0, -1e-10])
     >>> found = jfstat.search(data, bank, top=3, progress=False)
-    >>> measured = jfstat.background(data, bank, positions=20, progress=False)
+    >>> measured = jfstat.background(data, bank, positions=10, progress=False)
     >>> judged = jfstat.empirical_false_alarm(found, measured)
     >>> len(judged), judged["background"][0]
     (3, 'common')
@@ -155,7 +155,7 @@ def empirical_thresholds(background: AnyTable, false_alarm: float = 0.01) -> QTa
     Examples
     --------
     >>> bank = jfstat.Doppler(alpha=2.0, delta=0.47, fkdot=[100.0, -1e-10])
-    >>> measured = jfstat.background(data, bank, positions=20, progress=False)
+    >>> measured = jfstat.background(data, bank, positions=10, progress=False)
     >>> thresholds = jfstat.empirical_thresholds(measured, 0.05)
     >>> thresholds.colnames
     ['fmin', 'fmax', 'threshold', 'threshold_error', 'background']

@@ -102,7 +102,7 @@ def search_setups(
     >>> seen = jfstat.segment_observations(sfts, 43200.0, sqrt_sx=4e-24)
     >>> bank = dict(alpha=2.0, delta=0.5, f1dot=(-1e-9, 0.0), freq=(100.0, 100.1))
     >>> setups = jfstat.search_setups(seen, [0.1, 0.3], bank, seconds=1e-9, progress=False)
-    >>> len(setups), setups["depth"][0] > setups["depth"][1]
+    >>> len(setups), bool(setups["depth"][0] > setups["depth"][1])
     (2, True)
     """
     from astropy import units as u

@@ -203,7 +203,7 @@ def _opened(path: Path) -> FileIO:
 
 
 def _bad(path: Path, problem: str) -> ValueError:
-    return ValueError(f"SFDB file {str(path)!r}: {problem}; replace the file or leave it out.")
+    return ValueError(f"pattern: SFDB file {str(path)!r}: {problem}; replace the file or leave it out.")
 
 
 def _problem(header: np.void) -> str | None:

@@ -90,7 +90,6 @@ WITHOUT_EXAMPLE = {
     "read_par",
     "read_pulsars",
     "read_segments",
-    "read_sfdb",
     "read_templates",
     "read_timestamps",
     "refine",
