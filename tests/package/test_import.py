@@ -34,7 +34,7 @@ def test_the_version_is_the_same_everywhere():
     assert cited == jfstat.__version__
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert "version" not in project["project"]
-    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "jfstat.version.__version__"}
+    assert project["tool"]["hatch"]["version"] == {"path": "jfstat/version.py"}
 
 
 def test_every_public_name_has_one_home():
