@@ -1,0 +1,89 @@
+"""What is said of jfstat in several files is the same in all of them: version, licence, what it needs."""
+
+import hashlib
+import importlib.util
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import jfstat
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGING = ROOT / "packaging"
+CONDA_NAMES = {"astropy": "astropy-base", "matplotlib": "matplotlib-base"}
+"""Packages that conda-forge has in two parts, of which jfstat needs the smaller one."""
+
+
+def program(path):
+    """A program of packaging/ as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_yaml(text):
+    return pytest.importorskip("yaml").safe_load(text)
+
+
+def test_the_version_is_that_of_the_package():
+    assert "version" in PROJECT["project"]["dynamic"]
+    assert PROJECT["tool"]["hatch"]["version"] == {"path": "jfstat/version.py"}
+    assert read_yaml((ROOT / "CITATION.cff").read_text())["version"] == jfstat.__version__
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    return read_yaml((PACKAGING / "conda" / "recipe.yaml").read_text())
+
+
+def test_the_recipe_has_the_version_and_lowest_python(recipe):
+    assert recipe["schema_version"] == 1
+    assert recipe["context"]["version"] == jfstat.__version__
+    assert PROJECT["project"]["requires-python"] == f">={recipe['context']['python_min']}"
+    assert recipe["requirements"]["host"][0] == "python ${{ python_min }}.*"
+    assert recipe["requirements"]["run"][0] == "python >=${{ python_min }}"
+
+
+def conda_requirements(lines):
+    """Names of packages and the versions that a recipe asks for."""
+    return {name: SpecifierSet(versions) for name, _, versions in (line.partition(" ") for line in lines)}
+
+
+def python_requirements(lines):
+    """The same of pyproject.toml, with conda-forge's names."""
+    parsed = [Requirement(line) for line in lines]
+    return {CONDA_NAMES.get(one.name, one.name): one.specifier for one in parsed}
+
+
+def test_the_recipe_needs_what_the_project_needs(recipe):
+    needed = conda_requirements(line for line in recipe["requirements"]["run"] if not line.startswith("python "))
+    assert needed == python_requirements(PROJECT["project"]["dependencies"])
+    assert "0.10.2" not in needed["jax"] and "0.10.1" in needed["jax"]
+
+
+def test_the_recipe_builds_with_the_projects_backend(recipe):
+    host = conda_requirements(line for line in recipe["requirements"]["host"] if not line.startswith("python "))
+    assert host == {"pip": SpecifierSet(), **python_requirements(PROJECT["build-system"]["requires"])}
+
+
+def test_the_recipe_has_the_program_and_the_licence(recipe):
+    scripts = [f"{name} = {target}" for name, target in PROJECT["project"]["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    assert recipe["build"]["noarch"] == "python"
+    assert recipe["about"]["license"] == PROJECT["project"]["license"]
+    assert [recipe["about"]["license_file"]] == PROJECT["project"]["license-files"]
+
+
+def test_the_recipe_to_submit_has_the_files_address_and_checksum(recipe, tmp_path):
+    sdist = tmp_path / "jfstat-0.1.0.tar.gz"
+    sdist.write_bytes(b"content")
+    address = "https://example.org/jfstat-0.1.0.tar.gz"
+    written = read_yaml(program(PACKAGING / "conda" / "for_conda_forge.py").recipe(sdist, address))
+    assert written.pop("source") == {"url": address, "sha256": hashlib.sha256(b"content").hexdigest()}
+    assert written == {name: value for name, value in recipe.items() if name != "source"}
