@@ -2,12 +2,14 @@
 
 import hashlib
 import importlib.util
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 import jfstat
 
@@ -87,3 +89,65 @@ def test_the_recipe_to_submit_has_the_files_address_and_checksum(recipe, tmp_pat
     written = read_yaml(program(PACKAGING / "conda" / "for_conda_forge.py").recipe(sdist, address))
     assert written.pop("source") == {"url": address, "sha256": hashlib.sha256(b"content").hexdigest()}
     assert written == {name: value for name, value in recipe.items() if name != "source"}
+
+
+LOCKS = PACKAGING / "locks"
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+SYSTEMS = {"Linux": ("linux", "x86_64"), "Darwin": ("darwin", "arm64"), "Windows": ("win32", "AMD64")}
+
+
+def wanted(lock):
+    """The requirements that a lock was made of."""
+    project = PROJECT["project"]
+    if lock == "release":
+        return [
+            Requirement(line) for line in (LOCKS / "release.in").read_text().splitlines() if not line.startswith("#")
+        ]
+    extras = {"run": [], "test": ["test"], "dev": ["test", "docs", "dev"]}[lock]
+    lines = [*project["dependencies"], *(line for name in extras for line in project["optional-dependencies"][name])]
+    return [one for one in map(Requirement, lines) if one.name != "jfstat"]
+
+
+def locked(lock, environment):
+    """The versions that a lock gives to one Python on one system."""
+    text = (LOCKS / f"{lock}.txt").read_text().replace("\\\n", " ")
+    lines = [line.split(" --hash")[0] for line in text.splitlines() if line and not line.startswith("#")]
+    applying = [one for one in map(Requirement, lines) if one.marker is None or one.marker.evaluate(environment)]
+    versions = {canonicalize_name(one.name): str(one.specifier).removeprefix("==") for one in applying}
+    assert len(versions) == len(applying)
+    return versions
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("lock", ["run", "test", "dev", "release"])
+def test_each_lock_holds_what_is_needed_in_allowed_versions(lock, python, system):
+    platform, machine = SYSTEMS[system]
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "platform_system": system,
+        "sys_platform": platform,
+        "platform_machine": machine,
+    }
+    versions = locked(lock, environment)
+    for one in wanted(lock):
+        if one.marker is None or one.marker.evaluate(environment):
+            assert one.specifier.contains(versions[canonicalize_name(one.name)]), one
+
+
+def test_the_locks_name_hashes_and_no_hosts():
+    for lock in ("run", "test", "dev", "release"):
+        text = (LOCKS / f"{lock}.txt").read_text()
+        assert "://" not in text and "index" not in text.split("\nabsl", 1)[0]
+        entries = [part for part in text.split("\n") if re.match(r"\w.*==", part)]
+        assert len(entries) > 20 and all(entry.endswith("\\") for entry in entries)
+        assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", text)) >= len(entries)
+
+
+def test_all_locks_have_one_version_of_each_package():
+    for python in PYTHONS:
+        environment = {"python_version": python, "python_full_version": f"{python}.0"}
+        everything = locked("dev", environment)
+        for lock in ("run", "test"):
+            assert locked(lock, environment).items() <= everything.items()
