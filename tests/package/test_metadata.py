@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -36,7 +37,28 @@ def read_yaml(text):
 def test_the_version_is_that_of_the_package():
     assert "version" in PROJECT["project"]["dynamic"]
     assert PROJECT["tool"]["hatch"]["version"] == {"path": "jfstat/version.py"}
-    assert read_yaml((ROOT / "CITATION.cff").read_text())["version"] == jfstat.__version__
+    citation = read_yaml((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == jfstat.__version__
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert headings[:2] == ["Unreleased", f"{jfstat.__version__} ({citation['date-released']})"]
+
+
+def test_the_citation_says_what_the_project_says():
+    citation = read_yaml((ROOT / "CITATION.cff").read_text())
+    project = PROJECT["project"]
+    assert citation["license"] == project["license"]
+    assert citation["keywords"] == project["keywords"]
+    assert citation["authors"] == project["authors"]
+
+
+def test_codemeta_is_what_its_program_writes():
+    pytest.importorskip("yaml")
+    written = program(PACKAGING / "codemeta.py").text()
+    assert (ROOT / "codemeta.json").read_text() == written, "run python packaging/codemeta.py"
+    described = json.loads(written)
+    assert described["version"] == jfstat.__version__
+    named = {one["name"]: SpecifierSet(one["version"]) for one in described["softwareRequirements"]}
+    assert named == {one.name: one.specifier for one in map(Requirement, PROJECT["project"]["dependencies"])}
 
 
 @pytest.fixture(scope="module")
