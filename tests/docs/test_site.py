@@ -219,6 +219,20 @@ def test_links_in_notebooks_have_targets_here_and_on_the_site(path):
     assert shown.count(".html") == len(links)
 
 
+def test_only_notebooks_are_read_as_notebooks(monkeypatch):
+    """Pages would be converted, too, to see what they are: by pandoc, where it is, for many minutes."""
+    jupytext = pytest.importorskip("jupytext")
+    pytest.importorskip("mkdocs_jupyter")
+    from mkdocs.config import load_config
+
+    monkeypatch.setattr(jupytext, "read", lambda path: pytest.fail(f"{path} is read as a notebook"))
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    plugin = load_config(str(ROOT / "mkdocs.yml")).plugins["mkdocs-jupyter"]
+    paths = [*PAGES, *DOCS.rglob("*.py"), *(ROOT / "notebooks").glob("*.ipynb")]
+    read = [path for path in paths if plugin.should_include(SimpleNamespace(abs_src_path=str(path)))]
+    assert read == [path for path in paths if path.suffix == ".ipynb"]
+
+
 @pytest.fixture(scope="module")
 def beginning():
     """The names with which the API's examples begin."""
