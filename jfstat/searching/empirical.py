@@ -92,7 +92,7 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     >>> found = jfstat.search(data, bank, top=3, progress=False)
     >>> measured = jfstat.background(data, bank, positions=10, progress=False)
     >>> judged = jfstat.empirical_false_alarm(found, measured)
-    >>> len(judged), judged["background"][0]
+    >>> len(judged), str(judged["background"][0])
     (3, 'common')
     """
     from astropy.table import QTable

@@ -147,7 +147,7 @@ COMPILE_LITTLE = {
     "validate_sfts",
     "write_sfts",
 }
-"""Names whose examples run in every test run; the others wait for the compiler."""
+"""Names whose examples run in every test run; the others wait for the compiler, and run in CI."""
 
 
 def documented():
@@ -252,7 +252,7 @@ def examples(name):
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in COMPILE_LITTLE else pytest.param(name, marks=pytest.mark.slow)
+        name if name in COMPILE_LITTLE else pytest.param(name, marks=pytest.mark.ci)
         for name in jfstat.__all__
         if examples(name)
     ],
