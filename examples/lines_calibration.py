@@ -4,7 +4,7 @@
     python examples/lines_calibration.py --table examples/lines_calibration.json
     python examples/lines_calibration.py --plot docs/lines_calibration.png examples/lines_calibration.json
 
-Each search is directed: a random position in the sky, a band of 0.1 Hz at random frequencies about 200 Hz, two days of
+Each search is directed: a random position in the sky, a band of 0.1 Hz at random frequencies below 200 Hz, two days of
 two detectors with gaps, and five spin-downs. The noise is Gaussian and stationary; or there are lines in one detector,
 in one for some hours, or in both; or the instruments misbehave in all ways of `jfstat.inject_artefacts`; or one
 detector is less sensitive than the other by a factor of four. So many searches of each kind are of noise alone, and
@@ -46,7 +46,7 @@ from jfstat.statistic.bins import counted_bins  # noqa: E402
 
 START, DAYS, TSFT, SQRT_SX = 1_167_458_304, 2.0, 1800, 4e-24
 N_SEGMENTS = 4
-LOWEST, HIGHEST, WIDTH, GUARD, ROOM = 190.0, 210.0, 0.1, 0.15, 0.05
+LOWEST, HIGHEST, WIDTH, GUARD, ROOM = 190.0, 200.0, 0.1, 0.15, 0.05
 SPIN_DOWNS = -4e-10, -3e-10, -2e-10, -1e-10, 0.0
 WING = 1.1e-4
 """Largest Doppler shift of a detector, in units of the frequency."""
@@ -286,8 +286,26 @@ def largest(found: np.ndarray, frequencies: np.ndarray, freq: float | None, left
     return np.where(counted, found, -np.inf).max(axis=(1, 2))
 
 
+def crossings(sfts: jfstat.SFTs, where: Place, lists: dict[str, QTable]) -> dict[str, np.ndarray]:
+    """Return which frequencies of the templates cross lines of each list, (B, m) bool each."""
+    data = prepared(sfts, where)
+    crossed = {}
+    for name, table in lists.items():
+        near = lines_near(table, data.observation, where.bank, where.fmin, where.fmin + WIDTH)
+        if len(near):
+            crossed[name] = np.asarray(affected(data, where.bank, line_bands(near, data.observation, where.bank)))
+        else:
+            crossed[name] = np.zeros((len(SPIN_DOWNS), data.layout.n_frequencies), bool)
+    return crossed
+
+
 def judged(
-    sfts: jfstat.SFTs, where: Place, lists: dict[str, QTable], freq: float | None = None, seed: int = 0
+    sfts: jfstat.SFTs,
+    where: Place,
+    lists: dict[str, QTable],
+    crossed: dict[str, np.ndarray],
+    freq: float | None = None,
+    seed: int = 0,
 ) -> Judged:
     """Search SFTs with all statistics, vetoes and cuts.
 
@@ -297,6 +315,8 @@ def judged(
     where : Place
     lists : dict of str to QTable
         Known lines; the last list is that of the lines to clean.
+    crossed : dict of str to (B, m) bool ndarray
+        See `crossings`.
     freq : float, optional
         Frequency of a signal, Hz: only values near it count.
     seed : int
@@ -311,14 +331,8 @@ def judged(
         loudest.update({name + words: float(x) for name, x in zip(names, largest_of, strict=True)})
 
     add(found, "")
-    listed = len(next(iter(lists.values()))) > 0
-    crossed = {name: np.zeros(found.shape[1:], bool) for name in lists}
-    for name, table in lists.items() if listed else ():
-        near = lines_near(table, data.observation, where.bank, where.fmin, where.fmin + WIDTH)
-        if len(near):
-            crossed[name] = np.asarray(affected(data, where.bank, line_bands(near, data.observation, where.bank)))
     cleaned = found
-    if listed:
+    if len(next(iter(lists.values()))):
         clean = jfstat.clean(sfts, list(lists.values())[-1], seed=seed)
         cleaned = np.asarray(values(prepared(clean, where), where.bank, tuple(COHERENT.values())))
     for name, left in crossed.items():
@@ -360,10 +374,11 @@ def one_search(seed: int, detectors: Sequence[str], job: tuple[int, int, bool]) 
     if disturbances:
         sfts = jfstat.inject_artefacts(sfts, disturbances)
     lists = {name: known(disturbances, detectors, bins) for name, bins in LISTS.items()}
+    search = partial(judged, where=where, lists=lists, crossed=crossings(sfts, where, lists), seed=number)
     if not signal:
-        return [judged(sfts, where, lists, seed=number)]
+        return [search(sfts)]
     freq, unit = unit_signal(rng, where, sfts)
-    return [judged(added(sfts, unit, 1 / depth), where, lists, freq, seed=number) for depth in DEPTHS]
+    return [search(added(sfts, unit, 1 / depth), freq=freq) for depth in DEPTHS]
 
 
 # Figures.

@@ -49,7 +49,7 @@ def test_loudest_values_are_those_of_searches(few):
     ]
     sfts = jfstat.inject_artefacts(few.noise(rng, where, few.floors("Gaussian noise", DETECTORS)), lines)
     lists = {name: few.known(lines, DETECTORS, bins) for name, bins in few.LISTS.items()}
-    found = few.judged(sfts, where, lists, seed=4)
+    found = few.judged(sfts, where, lists, few.crossings(sfts, where, lists), seed=4)
     data, segments = few.prepared(sfts, where), few.prepared(sfts, where, few.N_SEGMENTS)
     expected = {
         "2F": largest(data, where.bank, None, "twoF"),
