@@ -527,15 +527,22 @@ def plot(result: dict[str, Any], path: Path, level: float = 0.01) -> None:
         "2F; known lines vetoed": ("2F, known lines vetoed", "C1:"),
         "log10BSGL, p = 1e-6; known lines vetoed": ("log10BSGL, known lines vetoed", "C2-."),
     }
-    figure = Figure((2.3 * len(kinds), 2.8), layout="constrained")
-    for ax, kind in zip(np.atleast_1d(figure.subplots(1, len(kinds), sharey=True)), kinds, strict=True):
+    columns = min(4, len(kinds))
+    figure = Figure((2.1 * columns, 2.2 * -(-len(kinds) // 4) + 0.5), layout="constrained")
+    grid = figure.subplots(-(-len(kinds) // 4), columns, sharex=True, sharey=True, squeeze=False)
+    for ax, kind in zip(grid.flat, kinds, strict=False):
         for name, (words, style) in shown.items():
             own = result[kind]["detections"][name][str(level)]
             ax.errorbar(result["depths"], own["detected"], own["standard_deviation"], fmt=style, lw=1.2, label=words)
-        ax.set(title=kind, xscale="log", xlabel="depth (1/sqrt(Hz))", ylim=(0, 1))
-        ax.title.set_fontsize("small")
-    figure.axes[0].set_ylabel(f"detected at {100 * level:g} % false alarm")
-    figure.axes[-1].legend(fontsize="xx-small")
+        ax.set(xscale="log", ylim=(0, 1.03))
+        ax.set_title(kind, fontsize="small")
+        ax.set_xticks(ticks := [2.5, 5, 10, 20, 40], [f"{x:g}" for x in ticks])
+        ax.minorticks_off()
+    for ax in grid.flat[len(kinds) :]:
+        ax.set_axis_off()
+    figure.supxlabel("sensitivity depth (1/sqrt(Hz))", fontsize="medium")
+    figure.supylabel(f"detected at {100 * level:g} % false alarm", fontsize="medium")
+    figure.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize="x-small")
     figure.savefig(path, dpi=100)
 
 
@@ -570,7 +577,7 @@ def main(arguments: list[str] | None = None) -> None:
             jobs = [(kind, number, signal) for number in range(n) for signal in (False, True)]
             for own in pool.imap(partial(one_search, options.seed, options.detectors), jobs):
                 done.append(own)
-                if len(done) % 100 == 0:
+                if len(done) % 100 == 0 or len(done) == 2 * n:
                     seconds = (time.perf_counter() - began) / len(done)
                     print(f"{name}: {len(done)} of {2 * n}, {seconds:.2f} s each", file=sys.stderr, flush=True)
             result[name] = figures([own[0] for own in done[::2]], done[1::2])
