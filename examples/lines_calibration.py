@@ -488,23 +488,21 @@ def veto_table(result: dict[str, Any]) -> Iterator[str]:
     yield "| candidates | number | " + " | ".join(VETOES.values()) + " |"
     yield "|---|---:|" + "---:|" * len(VETOES)
     quiet, disturbed = ("Gaussian noise", "unequal detectors"), [k for k in KINDS if "lines" in k or k == "everything"]
-    few, more = ((0, 100), (100, np.inf)), ((0, 60), (60, 100), (100, 300), (300, np.inf))
-    signals = [(kind, *ends) for kind in quiet for ends in more] + [(kind, *ends) for kind in disturbed for ends in few]
-    noise = [(kind, *ends) for kind in disturbed for ends in few]
+    classes = (0, 60), (60, 100), (100, 300), (300, np.inf)
+    signals = [(kind, *ends) for kind in quiet for ends in classes]
+    signals += [("everything", 0, 100), ("everything", 100, np.inf)]
+    noise = [(kind, 0, np.inf) for kind in disturbed]
     for words, key, rows in (("signals in ", "vetoed_signals", signals), ("", "vetoed_noise", noise)):
         for kind, low, high in rows:
             own = [x for x in result.get(kind, {}).get(key, ()) if low <= x["from"] < high and x["candidates"]]
             n = sum(x["candidates"] for x in own)
             if n:
+                if np.isinf(high):
+                    size = f", 2F above {low:g}" if low else ""
+                else:
+                    size = f", {low:g} to {high:g}" if low else f", 2F below {high:g}"
                 shares = [sum(x["candidates"] * x[name] for x in own) / n for name in VETOES]
-                size = (
-                    f"2F below {high:g}"
-                    if low == 0
-                    else f"2F above {low:g}"
-                    if np.isinf(high)
-                    else f"{low:g} to {high:g}"
-                )
-                yield f"| {words}{kind}, {size} | {n} | " + " | ".join(f"{100 * x:.1f} %" for x in shares) + " |"
+                yield f"| {words}{kind}{size} | {n} | " + " | ".join(f"{100 * x:.1f} %" for x in shares) + " |"
 
 
 def tables(result: dict[str, Any]) -> Iterator[str]:

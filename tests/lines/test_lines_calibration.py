@@ -112,7 +112,6 @@ def test_detected_fractions_are_at_their_false_alarm(calibration):
         assert 0.8 * binomial < deviation < 4 * binomial
 
 
-@pytest.mark.skipif(not FIGURES.exists(), reason="the figures are not there")
 def test_the_tables_are_the_committed_figures(calibration):
     page = (ROOT / "docs" / "lines.md").read_text()
     for row in calibration.tables(json.loads(FIGURES.read_text())):
