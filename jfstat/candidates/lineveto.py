@@ -63,7 +63,8 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
 
         Weak candidates may be vetoed by chance: in noise, 2F of one of two equal detectors exceeds 2F of both in three
         quarters of all cases, less often but not rarely among the loudest, and ``dm_off_twoF`` is the largest of as
-        many values as there are frequencies. Loud signals are not vetoed.
+        many values as there are frequencies. Loud signals are not vetoed if detectors are about equally sensitive. If
+        one hardly adds to rho^2, signals are louder in the other alone now and then, up to 2F of some hundreds.
 
     Raises
     ------

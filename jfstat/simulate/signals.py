@@ -111,7 +111,8 @@ def signal_bins(
             jnp.asarray(samples),
             np.int64(epoch),
             transient,
-            _Sampling(bins.first, bins.number, pieces),
+            np.float64(bins.first + bins.number // 2),
+            _Sampling(bins.number, pieces),
         )
         out[mine] = np.asarray(found)[: len(chunk)]
     return out
@@ -160,9 +161,8 @@ class _Received(NamedTuple):
 
 
 class _Sampling(NamedTuple):
-    """First bin and number of bins of SFTs, and the pieces over each of which phases are polynomials."""
+    """Number of bins of SFTs, and of the pieces over each of which phases are polynomials."""
 
-    first_bin: int
     n_bins: int
     pieces: int
 
@@ -175,12 +175,12 @@ def _bins(
     window: jax.Array,
     epoch: jax.Array,
     transient: TransientWindow | None,
+    centre: jax.Array,
     sampling: _Sampling,
 ) -> jax.Array:
     trajectory, response, source, canonical = received
-    first_bin, n_bins, pieces = sampling
+    n_bins, pieces = sampling
     n = window.shape[0]
-    centre = first_bin + n_bins // 2
     # at the nodes of each piece: the phase relative to the central bin's, and the complex amplitude
     within = tsft / pieces * (np.arange(pieces, dtype=float)[None, :, None] + 0.5 + 0.5 * nodes(DEGREE + 1))
     t = starts[:, None, None] + within

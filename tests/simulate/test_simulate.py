@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compilations import counted_compilations
 
 import jfstat
 from jfstat.geometry.barycenter import Direction, ssb_delay
@@ -121,3 +122,14 @@ def test_nanoseconds_are_exact():
     stamps = np.array([[START, 123_456_789], [START + 1800, 123_456_789]])
     sfts = jfstat.simulate_sfts("H1", timestamps=stamps, fmin=50, fmax=50.1)
     np.testing.assert_array_equal(sfts["H1"].gps_ns, stamps[:, 1])
+
+
+def test_signals_at_other_frequencies_are_not_compiled_again():
+    def injected(f):
+        sfts = jfstat.simulate_sfts("H1", START, 3600, fmin=f - 0.2, fmax=f + 0.2, tsft=1800, sqrt_sx=4e-24)
+        jfstat.inject(sfts, [(jfstat.Doppler(2.0, -0.7, [f, -3e-9], START), AMPLITUDE)])
+
+    injected(50.0)
+    with counted_compilations() as compiled:
+        injected(137.31)
+    assert compiled == []

@@ -1,10 +1,12 @@
 """The line-robust statistic against LALSuite's, and its limits."""
 
+import jax
 import numpy as np
 import pytest
 
 import jfstat
 from jfstat.candidates.linerobust import bsgl_column, log10_bsgl
+from jfstat.statistic.linerobust import log10_odds_transient
 
 LINES_ONLY = jfstat.LinePrior(-np.inf)
 
@@ -52,6 +54,22 @@ def test_limits():
     loud = log10_bsgl([3000.0, np.nan], [[1500.0, 4.0], [1.0, 2.0]], LINES_ONLY)
     np.testing.assert_allclose(loud, [(750 + np.log(4)) / np.log(10), np.nan])
     assert log10_bsgl(np.empty(0), np.empty((0, 2)), LINES_ONLY).shape == (0,)
+
+
+def test_lines_in_one_segment_count_only_if_the_scale_is_above_noise():
+    """With F*0 = 0 the sum over segments always exceeds one segment: BSGLtL is BSGL plus 0 to log10(2)."""
+    rng, odds = np.random.default_rng(1), (0.5, 0.5)
+    each = 0.5 * rng.chisquare(4, (50, 6, 2))
+    each[10:30, 3, 0] += rng.uniform(20, 200, 20)  # a line in one segment of the first detector
+    total = 2 * rng.uniform(0.5, 1.2, 50) * each.sum(axis=(1, 2))
+    differences = {}
+    with jax.enable_x64(True):
+        for scale in (0.0, 25.0):
+            steady = log10_bsgl(total, 2 * each.sum(axis=1), jfstat.LinePrior(scale))
+            own = [float(log10_odds_transient(x, 2 * y, scale, odds)) for x, y in zip(total, each, strict=True)]
+            differences[scale] = np.array(own) - steady
+    assert differences[0.0].min() > -1e-6 and differences[0.0].max() < np.log10(2) + 1e-6
+    assert differences[25.0][10:30].max() < -0.5  # the line is recognised
 
 
 def test_a_single_detector_has_no_column():

@@ -46,7 +46,8 @@ class BSGLtL(LineRobust):
     ----------
     line_prior : LinePrior, optional
         Transition scale of the sum over segments, and prior odds of lines, half for persistent and half for transient
-        lines.
+        lines. The scale must be above the sum that noise has: with 0, the default, a line in one segment never exceeds
+        the sum over all, and the statistic is that of `BSGL` plus 0 to log10(2).
 
     Raises
     ------
