@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from jfstat.searching.empirical import empirical_false_alarm, empirical_thresholds
     from jfstat.searching.hardware import check_hardware_injections
     from jfstat.searching.hardwarestrain import hardware_injection_sfts
+    from jfstat.searching.joined import join_searches
     from jfstat.searching.knownpulsars import PulsarBand
     from jfstat.searching.options import Keep, Run
     from jfstat.searching.plan import SearchPlan, plan_search
@@ -287,6 +288,7 @@ __all__ = [
     "hardware_injections",
     "inject",
     "inject_artefacts",
+    "join_searches",
     "join_sfts",
     "last_stage",
     "lattice_bank",
@@ -509,6 +511,7 @@ _HOMES = {
     "hardware_injections": "jfstat.pulsars.hardware",
     "inject": "jfstat.simulate.simulate",
     "inject_artefacts": "jfstat.simulate.artefacts",
+    "join_searches": "jfstat.searching.joined",
     "join_sfts": "jfstat.sfts",
     "last_stage": "jfstat.followup.ladder",
     "lattice_bank": "jfstat.banks.lattice_bank",

@@ -343,6 +343,7 @@ def sound_calls(tmp_path: Path) -> dict[str, tuple[object, dict[str, object]]]:
         "leave_out": (jfstat.leave_out, dict(data=data, stretches=[(START, START + 1)])),
         "line_veto": (jfstat.line_veto, dict(data=data, found=found, transient=None)),
         "log_posterior": (jfstat.log_posterior, dict(data=near, coordinates=coordinates, x=jnp.zeros(4))),
+        "join_searches": (jfstat.join_searches, dict(tables=[found])),
         "merge": (jfstat.merge, dict(tables=[unit])),
         "metric": (
             jfstat.metric,

@@ -84,6 +84,7 @@ COLUMNS = {
         Column("model<field>", "A parameter of the user's `PhaseModel`, such as `model.df`.", stale=False),
         Column("name", "Name of the source.", stale=False),
         Column("template", "Index of the template in the bank.", stale=False),
+        Column("search", "Index of the search that the row is from, in tables of `join_searches`.", stale=False),
     ),
     "Statistics, of all tables": (
         Column("twoF", "2F, the F-statistic of all detectors together.", digits=STATISTIC),

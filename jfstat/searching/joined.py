@@ -1,0 +1,128 @@
+"""Join the tables of searches of other templates or bands, such as patches of the sky: `join_searches`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jfstat import kinds
+from jfstat.candidates.tables import AnyTable, Meta, plain_column
+from jfstat.public import host
+from jfstat.searching.reduce.state import louder
+from jfstat.searching.result import SUBBAND_KEYS, subband_columns
+from jfstat.searching.statistics import statistic_of
+
+if TYPE_CHECKING:
+    from astropy.table import QTable
+
+SAME = ("statistic", "reftime", "detectors", "ephemeris", "start", "tspan", "tsft", "n_sfts", "n_segments", "dfreq")
+SAME += ("ranking", "bsgl_threshold", "Fstar0", "oLGX", "veto_lines", "bounds", "twoF_edges")
+SAME += ("transitions", "amplitude", "subband", "transient", "bins", "mismatch")
+"""Entries of meta in which searches must agree, so that their values and numbers of trials can be added up."""
+NEEDED = ("n_twoF", "n_templates", "twoF_histogram", "loudest_per_subband", "fmin", "fmax", "parameters")
+
+
+@host(tables=kinds.sequence)
+def join_searches(tables: Sequence[QTable]) -> QTable:
+    """Join the tables of searches of the same data by one statistic, for other templates or in other bands.
+
+    For searches that are divided into patches of the sky, ranges of spin-down, or bands, each with a bank of its own.
+    The candidates become one table, loudest first, whose meta says how much noise was searched in all: `follow_up` and
+    `refine` take their number of trials from it. Units of one search are joined by `merge`.
+
+    Parameters
+    ----------
+    tables : sequence of QTable
+        Tables from `search` or `merge`, at least one, with the same columns. They may come from files.
+
+    Returns
+    -------
+    QTable
+        All rows, with the column ``search``: the index of their table in `tables`. ``template`` is the index in that
+        search's own bank. In meta the numbers of templates and of values, and the histogram, are sums,
+        ``loudest_per_subband`` has the loudest of all, ``false_alarm`` is for all searches together, and ``n_searches``
+        their number. Entries in which the searches differ are left out. Where patches overlap a signal has several
+        rows: `distinct` joins them once they are refined. Values of the overlaps count twice, so that the false-alarm
+        probability is an upper bound there, too.
+
+    Raises
+    ------
+    TypeError
+        If `tables` holds anything but tables.
+    ValueError
+        If it is empty, a table is none of a whole search, or the searches differ in data, statistic, prior of lines,
+        reference time or columns.
+
+    Examples
+    --------
+    >>> patches = [jfstat.template_bank(alpha, 0.47, f1dot=-1e-10, data=data) for alpha in (2.0, 2.2)]
+    >>> each = [jfstat.search(data, bank, top=5, progress=False) for bank in patches]
+    >>> found = jfstat.join_searches(each)
+    >>> len(found), found.meta["n_templates"], found.meta["n_searches"]
+    (10, 2, 2)
+    """
+    from astropy.table import vstack
+
+    given = list(tables)
+    if not given:
+        raise ValueError("tables is empty: give at least one table of a search.")
+    for i, table in enumerate(given):
+        kinds.table(table, f"tables[{i}]")
+        _check_whole(table, i)
+        _check_same(given[0], table, i)
+    copies: list[Any] = [table.copy() for table in given]
+    for i, table in enumerate(copies):
+        table["search"] = np.full(len(table), i)
+    joined: Any = vstack(copies, metadata_conflicts="silent")
+    metas: list[Meta] = [dict(table.meta) for table in copies]
+    meta = _joint(metas)
+    statistic = statistic_of(meta)
+    column = "log10BSGL" if meta["ranking"] == "BSGL" else statistic.sorted_by(meta)
+    joined = joined[np.argsort(-plain_column(joined, column), kind="stable")]
+    numbers = {name: plain_column(joined, name) for name in joined.colnames if joined[name].dtype.kind in "fiub"}
+    joined.meta = meta | {"false_alarm": statistic.false_alarm(numbers, meta) if len(joined) else None}
+    return joined
+
+
+def _check_whole(table: AnyTable, i: int) -> None:
+    """Raise a ValueError unless a table is one of a whole search."""
+    if table.meta.get("unit"):
+        raise ValueError(f"tables[{i}] is of a unit of a search: join its units by jfstat.merge first.")
+    if "statistic" not in table.meta or not all(key in table.meta for key in NEEDED):
+        raise ValueError(f"tables[{i}] is not of a search: give the table of jfstat.search, before it is refined.")
+
+
+def _check_same(first: AnyTable, other: AnyTable, i: int) -> None:
+    """Raise a ValueError if two tables are of searches that cannot be joined."""
+    differing = next((key for key in SAME if first.meta.get(key) != other.meta.get(key)), None)
+    if differing is not None:
+        raise ValueError(
+            f"tables[{i}] is of another kind of search: {differing} is {other.meta.get(differing)} there, and "
+            f"{first.meta.get(differing)} in tables[0]; join like ones only."
+        )
+    if first.colnames != other.colnames:
+        odd = sorted(set(first.colnames) ^ set(other.colnames))
+        raise ValueError(f"tables[{i}] has other columns than tables[0] ({', '.join(odd)}): search alike.")
+
+
+def _joint(metas: list[Meta]) -> Meta:
+    """Return the meta of searches together."""
+    first = metas[0]
+    same = {key: x for key, x in first.items() if all(key in meta and meta[key] == x for meta in metas)}
+    loudest: dict[tuple[float, float], float] = {}
+    for meta in metas:
+        rows = zip(*(meta["loudest_per_subband"][key] for key in SUBBAND_KEYS), strict=True)
+        loudest = louder(loudest, {(start, stop): value for start, stop, value in rows})
+    return same | {
+        "n_searches": len(metas),
+        "n_templates": sum(meta["n_templates"] for meta in metas),
+        "n_twoF": sum(meta["n_twoF"] for meta in metas),
+        "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
+        "loudest_per_subband": subband_columns(loudest),
+        "fmin": min(meta["fmin"] for meta in metas),
+        "fmax": max(meta["fmax"] for meta in metas),
+        "parameters": list(dict.fromkeys(name for meta in metas for name in meta["parameters"])),
+        "ranking": first["ranking"],
+    }
