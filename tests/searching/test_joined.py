@@ -86,10 +86,6 @@ def test_what_cannot_be_joined_is_refused(sfts, data):
     refused = [
         ([], "tables is empty: give at least one table of a search"),
         ([table, unit], r"tables\[1\] is of a unit of a search: join its units by jfstat.merge first"),
-        (
-            [table, line_robust],
-            r"tables\[1\] is of another kind of search: statistic is BSGL there, and TwoF in tables",
-        ),
         ([table, bare], r"tables\[1\] has other columns than tables\[0\]"),
         ([table, jfstat.fstat_table(data, bank(ALPHA[:1]))], r"tables\[1\] is not of a search"),
         ([table, later], r"tables\[1\] is of another kind of search: reftime is"),
