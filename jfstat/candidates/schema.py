@@ -95,7 +95,12 @@ COLUMNS = {
         Column("mean_twoF_<detector>", "Mean of one detector's 2F over segments with its data.", digits=STATISTIC),
         Column("log10BSGL", "log10 of the odds of a signal against noise or a line in one detector.", digits=STATISTIC),
         Column("log10BSGLtL", "The same odds, also against a line in a single segment.", digits=STATISTIC),
-        _parameter("h0", "Estimated amplitude of the strain.", AMPLITUDE, stale=True),
+        _parameter(
+            "h0",
+            "Maximum-likelihood estimate of the strain amplitude, in tables of `pulsar_posteriors` too.",
+            AMPLITUDE,
+            stale=True,
+        ),
         _parameter("cosi", "Estimated cosine of the inclination.", AMPLITUDE, stale=True),
         _parameter("psi", "Estimated polarisation angle.", AMPLITUDE, stale=True),
         _parameter("phi0", "Estimated initial phase at `meta['reftime']`.", AMPLITUDE, stale=True),
@@ -194,7 +199,12 @@ COLUMNS = {
         Column("start_twoF", "2F at the candidate.", digits=STATISTIC),
         Column("start_mean_twoF", "Mean of 2F over segments at the candidate.", digits=STATISTIC),
         Column("start_mismatch", "Fraction of a signal's rho^2 at the peak that the candidate loses.", stale=False),
-        Column("noise_chance", "Bound on the probability that noise reaches this 2F in all trials.", stale=False),
+        Column(
+            "noise_chance",
+            "Upper bound on the probability that Gaussian noise reaches this 2F in any template and frequency of the "
+            "search and of the refinement; in tables of `follow_up` it counts all stages so far.",
+            stale=False,
+        ),
         Column("peak_probability", "Probability that a signal lies on this peak of those seen.", stale=False),
         Column("moved", "Distance from the start in whitened coordinates.", stale=False),
         Column("steps", "Number of gradients and Hessians, or steps of an optimiser.", stale=False),
@@ -233,7 +243,7 @@ COLUMNS = {
         Column("pull_phase", "`phase_difference` in standard deviations.", digits=STATISTIC),
         Column("agrees", "Whether amplitude and phase are the injected ones, within `meta['tolerance']` and noise."),
     ),
-    "`search_pulsars`, `search_pulsar_bands`": (
+    "`search_pulsars`, also with a `PulsarBand`": (
         Column("phase_error", "Phase of the timing solution that the template leaves out, at most.", "cycle"),
         Column("start", "GPS time at which the row's data begin.", "s"),
         Column("end", "GPS time at which the row's data end.", "s"),

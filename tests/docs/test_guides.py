@@ -19,7 +19,7 @@ START = 1167458304
 
 @pytest.mark.ci
 def test_ten_minutes_run_up_to_the_search(capsys):
-    names = run_page(DOCS / "quickstart.md", 6, last=4)
+    names = run_page(DOCS / "quickstart.md", 7, last=4)
     found, signal = names["found"][0], names["signal"]
     assert found["twoF"] > 80
     assert abs(found["freq"].value - float(signal.fkdot[0])) < 2e-3
@@ -30,7 +30,7 @@ def test_ten_minutes_run_up_to_the_search(capsys):
 def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
     pytest.importorskip("blackjax")
     monkeypatch.chdir(tmp_path)
-    names = run_page(DOCS / "quickstart.md", 6)
+    names = run_page(DOCS / "quickstart.md", 7)
     row, signal = names["row"], names["signal"]
     assert row["converged"]
     for name, true in (("freq", signal.fkdot[0]), ("alpha", signal.alpha), ("delta", signal.delta)):
