@@ -60,8 +60,8 @@ def plan(arguments: Arguments) -> Work:
     """Return the conversion that the options ask for."""
     segments = None if arguments.segment_file is None else jfstat.read_segments(arguments.segment_file)
     times = dict(start=arguments.minStartTime, end=arguments.maxStartTime, segments=segments)
-    band = arguments.file_pattern, arguments.fmin, arguments.fmax
-    read = partial(jfstat.read_sfdb, *band, arguments.IFOs, zeros=arguments.zeros, **times)
+    band = dict(fmin=arguments.fmin, fmax=arguments.fmax)
+    read = partial(jfstat.read_sfdb, arguments.file_pattern, arguments.IFOs, zeros=arguments.zeros, **band, **times)
     out = dict(description=arguments.outLabel, comment="made by jfstat convert-sfdb", sources=inputs_of(arguments))
     return partial(_run, read, arguments.outSFTdir, out)
 

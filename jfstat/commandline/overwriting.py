@@ -94,7 +94,7 @@ def _lines(path: str) -> Iterator[str]:
 READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("DataFiles", "noiseSFTs", "inputData", "sftDir", "SFTfiles"), (".sft",)),
     **dict.fromkeys(("frame_files", "inFrames"), (".gwf", ".hdf5", ".h5", ".hdf")),
-    "file_pattern": (".SFDB09",),
+    "file_pattern": (".SFDB09", ".sfdb09", ".SFDB", ".sfdb"),
     "par": (".par",),
     **dict.fromkeys(
         (

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,8 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
     for i in np.unique(place):
         own = place == i
         alarms[:, own] = subbands[i].alarms(value[own])
-    alarms = _in_search(alarms, subbands)
+        alarms[1:, own] = _in_search(alarms[1:, own], subbands, i)
+    alarms[0] = _in_search(alarms[0], subbands)
     judged: Any = QTable(found, copy=True)
     names = (f"empirical_false_alarm{end}" for end in ("", "_low", "_high"))
     for name, x in zip(names, alarms, strict=True):
@@ -216,21 +218,22 @@ class _Subband:
         above = int(_possible(p, n)) - 1  # as many maxima may be as loud
         return (float(np.sort(self.maxima)[n - 1 - above]), np.nan) if above >= 0 else (np.inf, np.nan)
 
-    def reached(self, p: np.ndarray) -> np.ndarray:
-        """Return how often noise gives this sub-band a probability of at most p."""
-        n = len(self.maxima)
-        return p if self.maximum is not None else _possible(p, n) / (n + 1)
-
 
 def _possible(p: ArrayLike, n: int) -> np.ndarray:
     """Return the number of the values 1/(n + 1) to 1 that are p at most, up to rounding."""
     return np.floor(np.asarray(p) * (n + 1) + 1e-9)
 
 
-def _in_search(p: ArrayLike, subbands: list[_Subband]) -> np.ndarray:
-    """Return how often noise gives any sub-band a probability of at most p: (...) from (...)."""
+def _in_search(p: ArrayLike, subbands: list[_Subband], true: int | None = None) -> np.ndarray:
+    """Return how often noise gives any sub-band a probability of at most p: (...) from (...).
+
+    Of the sub-band number `true`, if given, p is the true probability, which may lie between those that it can have.
+    """
+    x = np.asarray(p)
+    alike = Counter(None if own.maximum is not None or i == true else len(own.maxima) for i, own in enumerate(subbands))
     with np.errstate(divide="ignore"):  # a probability of 1
-        return -np.expm1(sum(np.log1p(-own.reached(np.asarray(p))) for own in subbands))
+        none = sum(count * np.log1p(-(x if n is None else _possible(x, n) / (n + 1))) for n, count in alike.items())
+    return -np.expm1(none)
 
 
 def _in_subband(alarm: float, subbands: list[_Subband]) -> float:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from astropy.table import QTable
 
 SAME = ("statistic", "reftime", "detectors", "ephemeris", "start", "tspan", "tsft", "n_sfts", "n_segments", "dfreq")
-SAME += ("ranking", "bsgl_threshold", "Fstar0", "oLGX", "veto_lines", "bounds", "twoF_edges")
+SAME += ("ranking", "bsgl_threshold", "Fstar0", "oLGX", "veto_lines", "twoF_edges", "n_subbands")
 SAME += ("transitions", "amplitude", "subband", "transient", "bins", "mismatch")
 """Entries of meta in which searches must agree, so that their values and numbers of trials can be added up."""
+SAME_OF_SUBBANDS = ("fmin", "fmax")
+"""Further such entries if there is a best path in each sub-band, which are counted from the start of the band."""
 NEEDED = ("n_twoF", "n_templates", "twoF_histogram", "loudest_per_subband", "fmin", "fmax", "parameters")
 
 
@@ -43,7 +45,8 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
         All rows, with the column ``search``: the index of their table in `tables`. ``template`` is the index in that
         search's own bank. In meta the numbers of templates and of values, and the histogram, are sums,
         ``loudest_per_subband`` has the loudest of all, ``false_alarm`` is for all searches together, and ``n_searches``
-        their number. Entries in which the searches differ are left out. Where patches overlap a signal has several
+        their number; ``lines`` has the known lines of all. Other entries in which the searches differ are left out.
+        Clusters are those of each search. Where patches overlap a signal has several
         rows: `distinct` joins them once they are refined. Values of the overlaps count twice, so that the false-alarm
         probability is an upper bound there, too.
 
@@ -52,8 +55,10 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
     TypeError
         If `tables` holds anything but tables.
     ValueError
-        If it is empty, a table is none of a whole search, or the searches differ in data, statistic, prior of lines,
-        reference time or columns.
+        If it is empty, a table is none of a whole search or was judged by the background of its own, or the searches
+        differ in data (their times, detectors and, of one band, noise floors), statistic, prior of lines, reference
+        time or columns, or by their bands although there is a best
+        path in each sub-band.
 
     Examples
     --------
@@ -73,15 +78,20 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
         _check_whole(table, i)
         _check_same(given[0], table, i)
     copies: list[Any] = [table.copy() for table in given]
-    for i, table in enumerate(copies):
-        table["search"] = np.full(len(table), i)
+    number = 0
+    for table in copies:
+        if "search" not in table.colnames:
+            table["search"] = np.zeros(len(table), np.int64)
+        table["search"] += number
+        number += table.meta.get("n_searches", 1)
     joined: Any = vstack(copies, metadata_conflicts="silent")
     metas: list[Meta] = [dict(table.meta) for table in copies]
     meta = _joint(metas)
     statistic = statistic_of(meta)
     column = "log10BSGL" if meta["ranking"] == "BSGL" else statistic.sorted_by(meta)
     joined = joined[np.argsort(-plain_column(joined, column), kind="stable")]
-    numbers = {name: plain_column(joined, name) for name in joined.colnames if joined[name].dtype.kind in "fiub"}
+    kinds_of = {name: getattr(getattr(joined[name], "dtype", None), "kind", "") for name in joined.colnames}
+    numbers = {name: plain_column(joined, name) for name, kind in kinds_of.items() if kind in ("f", "i", "u", "b")}
     joined.meta = meta | {"false_alarm": statistic.false_alarm(numbers, meta) if len(joined) else None}
     return joined
 
@@ -92,31 +102,49 @@ def _check_whole(table: AnyTable, i: int) -> None:
         raise ValueError(f"tables[{i}] is of a unit of a search: join its units by jfstat.merge first.")
     if "statistic" not in table.meta or not all(key in table.meta for key in NEEDED):
         raise ValueError(f"tables[{i}] is not of a search: give the table of jfstat.search, before it is refined.")
+    if "empirical_false_alarm" in table.colnames:
+        raise ValueError(
+            f"tables[{i}] has the column empirical_false_alarm, which is of its own search alone: give the table "
+            "without what empirical_false_alarm added."
+        )
 
 
 def _check_same(first: AnyTable, other: AnyTable, i: int) -> None:
     """Raise a ValueError if two tables are of searches that cannot be joined."""
-    differing = next((key for key in SAME if first.meta.get(key) != other.meta.get(key)), None)
+    keys = SAME + (SAME_OF_SUBBANDS if first.meta.get("subband") is not None else ())
+    if all(first.meta[key] == other.meta[key] for key in ("fmin", "fmax")):
+        keys += ("sqrt_sx",)
+    differing = next((key for key in keys if not _equal(first.meta.get(key), other.meta.get(key))), None)
     if differing is not None:
         raise ValueError(
             f"tables[{i}] is of another kind of search: {differing} is {other.meta.get(differing)} there, and "
             f"{first.meta.get(differing)} in tables[0]; join like ones only."
         )
-    if first.colnames != other.colnames:
-        odd = sorted(set(first.colnames) ^ set(other.colnames))
+    odd = sorted((set(first.colnames) ^ set(other.colnames)) - {"search"})
+    if odd:
         raise ValueError(f"tables[{i}] has other columns than tables[0] ({', '.join(odd)}): search alike.")
+
+
+def _equal(one: object, other: object) -> bool:
+    """Return whether two entries of meta are equal; users may have added arrays."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(np.asarray(one), np.asarray(other))
+    return bool(one == other)
 
 
 def _joint(metas: list[Meta]) -> Meta:
     """Return the meta of searches together."""
     first = metas[0]
-    same = {key: x for key, x in first.items() if all(key in meta and meta[key] == x for meta in metas)}
+    same = {key: x for key, x in first.items() if all(key in meta and _equal(meta[key], x) for meta in metas)}
     loudest: dict[tuple[float, float], float] = {}
     for meta in metas:
         rows = zip(*(meta["loudest_per_subband"][key] for key in SUBBAND_KEYS), strict=True)
         loudest = louder(loudest, {(start, stop): value for start, stop, value in rows})
+    lines = [line for meta in metas for line in meta.get("lines", ())]
+    if any("lines" in meta for meta in metas):
+        same["lines"] = [line for i, line in enumerate(lines) if line not in lines[:i]]
     return same | {
-        "n_searches": len(metas),
+        "n_searches": sum(meta.get("n_searches", 1) for meta in metas),
         "n_templates": sum(meta["n_templates"] for meta in metas),
         "n_twoF": sum(meta["n_twoF"] for meta in metas),
         "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),

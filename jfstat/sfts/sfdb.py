@@ -23,6 +23,9 @@ from jfstat.signal.times import TimeLike
 from jfstat.validation import FrequencyLike, frequency, gps_seconds, shown, time_pairs
 
 SUFFIXES = (".SFDB09", ".sfdb09", ".SFDB", ".sfdb")
+SHORTEST = 1e-3
+"""Shortest length of a transform, s."""
+MOST_BINS = 2**31
 DETECTOR_OF = {1: "V1", 2: "H1", 3: "L1"}
 """Detectors by the numbers in headers; 0 was the bar Nautilus."""
 WINDOWS = {0: "rectangular", 1: "hann"}
@@ -67,11 +70,11 @@ _PLACED = np.dtype([("header", _HEADER), ("file", "<i8"), ("offset", "<i8"), ("s
 @host(detectors=kinds.detectors, start=kinds.time, end=kinds.time, segments=kinds.sequence)
 def read_sfdb(
     pattern: Pattern,
-    fmin: FrequencyLike,
-    fmax: FrequencyLike,
     detectors: DetectorLike | Iterable[DetectorLike] | None = None,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
+    fmin: FrequencyLike | None = None,
+    fmax: FrequencyLike | None = None,
     *,
     segments: Sequence[tuple[TimeLike, TimeLike]] | None = None,
     zeros: float = 0.0,
@@ -87,13 +90,14 @@ def read_sfdb(
     Parameters
     ----------
     pattern : str, path or sequence of these
-        Files, as for `read_sfts`; of a directory the ``*.SFDB09``.
-    fmin, fmax : float or Quantity
-        Keep the bins that cover [fmin, fmax), Hz, as `read_sfts` does.
+        Files, as for `read_sfts`; of a directory those that end in .SFDB09 or .SFDB, in letters of either case.
     detectors : str, Detector or iterable of these, optional
         Detectors to keep, by default all. Data with the prefix of a given Detector are taken as data of that one.
     start, end : float or Time, optional
         Keep the transforms that start in [start, end), GPS s.
+    fmin, fmax : float or Quantity, optional
+        Keep the bins that cover [fmin, fmax), Hz, as `read_sfts` does. By default the band of the files, which in most
+        begins at 0 Hz and takes much memory.
     segments : sequence of (start, end), optional
         Science segments, GPS s: keep transforms that lie in one of them as a whole. For several detectors with segments
         of their own, read one after the other and use `join_sfts`.
@@ -115,14 +119,16 @@ def read_sfdb(
         If a file cannot be opened.
     ValueError
         If an argument makes no sense or selects nothing; if a file is no SFDB or damaged; if transforms have different
-        lengths or, for one detector, different windows, or are there twice; if one lacks part of the band.
+        lengths or, for one detector, different windows, or are there twice; if one lacks part of the band; if all of a
+        named detector have zeros.
 
     Examples
     --------
-    >>> sfts = jfstat.read_sfdb('sfdbs/*.SFDB09', 49.0, 51.0)  # doctest: +SKIP
+    >>> sfts = jfstat.read_sfdb('sfdbs/*.SFDB09', fmin=49.0, fmax=51.0)  # doctest: +SKIP
     """
-    low, high = frequency(fmin, "fmin"), frequency(fmax, "fmax")
-    if not 0 <= low < high:
+    low = None if fmin is None else frequency(fmin, "fmin")
+    high = None if fmax is None else frequency(fmax, "fmax")
+    if (low is not None and low < 0) or (high is not None and high <= (low or 0.0)):
         raise ValueError(f"the band must have 0 <= fmin < fmax, not fmin={low} and fmax={high} Hz: correct it.")
     if isinstance(zeros, bool) or not isinstance(zeros, (int, float, np.number)) or not 0 <= zeros <= 1:
         raise ValueError(f"zeros must be a number from 0 to 1, not {shown(zeros)}: give the part that may be zero.")
@@ -133,8 +139,8 @@ def read_sfdb(
     tsft = float(table["header"]["tbase"][0])
     other = table["header"]["tbase"] != tsft
     if np.any(other):
-        length = table["header"]["tbase"][np.argmax(other)]
-        raise ValueError(f"pattern: the SFDBs have transforms of {tsft:g} s and {length:g} s: read one kind at a time.")
+        length = float(table["header"]["tbase"][np.argmax(other)])
+        raise ValueError(f"pattern: the SFDBs have transforms of {tsft!r} s and {length!r} s: read one kind at a time.")
     zeroed = _zeros(table["header"]) > zeros
     parts, overlapping = [], 0
     for number in sorted(DETECTOR_OF, key=lambda n: DETECTOR_OF[n]):
@@ -145,7 +151,11 @@ def read_sfdb(
             parts.append(kept)
     if not parts:
         raise ValueError(f"zeros={zeros:g}: more of the strain is zero in all {len(table)} transforms; raise it.")
-    first, last = bins_of_band(low, high, tsft)
+    there = [DETECTOR_OF[int(own["header"]["detector"][0])] for own in parts]
+    lost = [name for name in sites if name not in there]
+    if lost:
+        raise ValueError(f"zeros={zeros:g}: more of the strain is zero in all transforms of {lost[0]}; raise it.")
+    first, last = _band(files, np.concatenate(parts), low, high)
     series = []
     for own in parts:
         header = own["header"]
@@ -156,8 +166,8 @@ def read_sfdb(
         series.append(SFTSeries.of(site, gps, gps_ns, data, _window(files, own)))
     if np.any(zeroed) or overlapping:
         warnings.warn(
-            f"{int(zeroed.sum()) + overlapping} of {len(table)} transforms are left out: {int(zeroed.sum())} have more "
-            f"zeros than {zeros:g} of their strain, {overlapping} overlap others.",
+            f"{int(zeroed.sum()) + overlapping} of {len(table)} transforms are left out: {_counted(table[zeroed])} "
+            f"have more zeros than {zeros:g} of their strain, {overlapping} overlap others.",
             stacklevel=3,
         )
     return SFTs(tuple(series), tsft, first)
@@ -211,15 +221,20 @@ def _problem(header: np.void) -> str | None:
     if int(header["detector"]) not in DETECTOR_OF:
         return f"is of detector number {header['detector']}, not 1 to 3 (V1, H1, L1)"
     length, n = float(header["tbase"]), int(header["nsamples"])
-    if not (0 < length <= LONGEST and n > 0 and abs(length * float(header["deltanu"]) - 1) < 1e-6):
+    if not (SHORTEST <= length <= LONGEST and n > 0 and abs(length * float(header["deltanu"]) - 1) < 1e-6):
         return f"has a length of {length:g} s, {n} bins and bins of {header['deltanu']:g} Hz, which do not fit together"
     if header["lavesp"] < 0 or (header["lavesp"] == 0 and header["red"] <= 0):
         return "does not state the length of its spectra"
-    if not 0 <= header["gps_ns"] < 10**9 or header["n_zeroes"] < 0:
+    if not (header["gps"] >= 0 and 0 <= header["gps_ns"] < 10**9) or header["n_zeroes"] < 0:
         return "has a negative number of zeros, or no valid time"
     scale = [float(header[name]) for name in ("einstein", "normw", "tsamplu")]
     if not all(0 < x < np.inf for x in scale) or not 0 <= header["frinit"] < np.inf:
         return "has a factor or a frequency that is not positive"
+    begin = float(header["frinit"]) * length
+    if begin + n >= MOST_BINS:
+        return f"has bins up to {(begin + n) / length:g} Hz, which is too many"
+    if abs(begin - round(begin)) > 1e-6:
+        return f"begins at {header['frinit']:.10g} Hz, between two bins"
     return None
 
 
@@ -230,9 +245,16 @@ def _spectra(header: np.void) -> tuple[int, int]:
     return int(header["red"]), int(header["nsamples"]) // int(header["red"])
 
 
+def _counted(table: np.ndarray) -> str:
+    """Return the number of transforms in words, with that of each detector."""
+    numbers, counts = np.unique(table["header"]["detector"], return_counts=True)
+    each = ", ".join(f"{count} of {DETECTOR_OF[int(n)]}" for n, count in zip(numbers, counts, strict=True))
+    return each or "none"
+
+
 def _zeros(headers: np.ndarray) -> np.ndarray:
-    """Return the part of each transform's strain that was set to zero, (n,): there are two samples a bin."""
-    return headers["n_zeroes"] / (2.0 * headers["nsamples"])
+    """Return the part of each transform's strain that was set to zero, (n,)."""
+    return headers["n_zeroes"] * headers["tsamplu"] / headers["tbase"]
 
 
 def _asked_for(
@@ -318,22 +340,45 @@ def _window(files: list[Path], own: np.ndarray) -> str:
     return f"tukey:{beta:g}" if 0 <= beta <= 1 else "unknown"
 
 
+def _bins(headers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first bin of each transform, and the one after its last: (n,) int64."""
+    begin = np.round(headers["frinit"] * headers["tbase"]).astype(np.int64)
+    return begin, begin + headers["nsamples"]
+
+
+def _band(files: list[Path], own: np.ndarray, fmin: float | None, fmax: float | None) -> tuple[int, int]:
+    """Return the first and the last bin of a band that all transforms have.
+
+    Raises
+    ------
+    ValueError
+        If one lacks a part of it or, without a limit, their bands differ.
+    """
+    tsft, (begin, stop) = float(own["header"]["tbase"][0]), _bins(own["header"])
+    if (fmin is None and np.ptp(begin)) or (fmax is None and np.ptp(stop)):
+        raise ValueError("pattern: the transforms have mixed bands: give fmin and fmax.")
+    low, high = begin[0] / tsft if fmin is None else fmin, stop[0] / tsft if fmax is None else fmax
+    first, last = bins_of_band(float(low), float(high), tsft)
+    lacking = (begin > first) | (stop <= last)
+    if np.any(lacking) or first > last:
+        i = int(np.argmax(lacking))
+        raise ValueError(
+            f"the band is not covered: the transforms in {str(files[own['file'][i]])!r} have {begin[i] / tsft:.10g} to "
+            f"{stop[i] / tsft:.10g} Hz; choose fmin and fmax in it."
+        )
+    return first, last
+
+
 def _read(files: list[Path], own: np.ndarray, first: int, last: int) -> np.ndarray:
     """Read a range of bins of one detector's transforms, scaled to strain/Hz: (n, n_bins) complex64."""
     data = np.empty((len(own), last - first + 1), np.complex64)
+    begins = _bins(own["header"])[0]
     for k in np.argsort(own["file"], kind="stable"):
         header, path = own["header"][k], files[own["file"][k]]
-        begin = round(float(header["frinit"]) * float(header["tbase"]))
-        if first < begin or last >= begin + header["nsamples"]:
-            low, high = begin / header["tbase"], (begin + header["nsamples"]) / header["tbase"]
-            raise ValueError(
-                f"the band is not covered: the transforms in {str(path)!r} have {low:.10g} to {high:.10g} Hz; choose "
-                "fmin and fmax in it."
-            )
         with _opened(path) as file:
             if stamp_of(file) != own["stamp"][k]:
                 raise _bad(path, "it was replaced or changed while it was read")
-            file.seek(int(own["offset"][k]) + 8 * (first - begin))
+            file.seek(int(own["offset"][k]) + 8 * (first - int(begins[k])))
             bins = np.frombuffer(file.read(data[k].nbytes), "<c8")
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = bins * header["einstein"] * float(header["tsamplu"]) * float(header["normw"])

@@ -33,9 +33,9 @@ class LinePrior:
         Transition scale F*_0, no unit: below it a signal is compared with Gaussian noise, above it with lines; -inf
         compares it with lines only. ComputeFstatistic_v2's ``--Fstar0`` and, for a sum over segments, Weave's
         ``--lrs-Fstar0sc``. Noise alone has a mean F of 2 in each segment, so that 0, the default as in LALSuite, nearly
-        always compares with lines. That costs some signals in Gaussian noise, over segments more than without; a scale
-        that noise rarely exceeds at one template and frequency, ``scipy.stats.chi2.isf(1e-6, 4 * n_segments) / 2``,
-        does not.
+        always compares with lines. That costs some signals in Gaussian noise, over segments more than without. A scale
+        that the loudest of all n values of a search rarely exceeds costs hardly any, such as
+        ``scipy.stats.chi2.isf(0.1 / n, 4 * n_segments) / 2``.
     olgx : (D,) array_like, optional
         Prior odds of a line in each detector against Gaussian noise, in the order of the data's detectors; 1/D each by
         default, as in LALSuite.

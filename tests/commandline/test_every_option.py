@@ -267,7 +267,9 @@ def inputs(tmp_path_factory):
     (path / "times.txt").write_text(f"{START} 0\n{START + 9000} 0\n")
     bins = np.full(100, 1e-22)
     blocks = [
-        transform(x, START + 1024 * i, bins, 1024, n_zeroes=100 * (i == 2)) for x in ("H1", "L1") for i in range(14)
+        transform(x, START + 1024 * i, bins, 1024, n_zeroes=2_000_000 * (i == 2))
+        for x in ("H1", "L1")
+        for i in range(14)
     ]
     for name, own in (("one", blocks), ("two", blocks[:3])):
         (path / f"{name}.SFDB09").write_bytes(b"".join(own))

@@ -70,6 +70,8 @@ def test_the_source_distribution_is_the_whole_repository(unpacked):
     assert "tests/conftest.py" in tracked
     held = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     assert tracked <= held, sorted(tracked - held)[:5]
+    hidden = {name for name in held if name.startswith(".")}
+    assert hidden <= tracked, sorted(hidden - tracked)[:5]  # nothing of whoever builds it
 
 
 def test_the_wheel_is_the_package_and_nothing_else(first):

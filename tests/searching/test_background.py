@@ -198,6 +198,11 @@ def test_each_sub_band_has_the_distribution_of_its_own_maxima():
     above = int(np.sum(maxima[:, 3] >= 50))
     assert p[3:] == pytest.approx(1 - (1 - np.array([(above + 1) / (k + 1), 1 / (k + 1)])) ** 6)
     assert low[4] == 0 and low[3] < p[3] < high[3]
+    # the true probability of a sub-band lies between those that its ranks can have
+    alone = by_hand(np.where(np.arange(20) < 8, 25.0, 300.0)[:, None])
+    judged = jfstat.empirical_false_alarm(candidates([100.5], [400.0]), alone)
+    assert judged["background"][0] == "rank" and judged["empirical_false_alarm"][0] == pytest.approx(1 / 21)
+    assert judged["empirical_false_alarm_high"][0] == pytest.approx(1 - 0.05 ** (1 / 20))
 
 
 def test_searches_claim_as_often_as_they_say_although_some_sub_bands_are_not_extrapolated():

@@ -67,6 +67,31 @@ def test_bands_are_one_search(sfts, data, tmp_path):
     assert alone.meta["false_alarm"] == parts[0].meta["false_alarm"] and set(alone["search"]) == {0}
 
 
+def test_joined_searches_are_joined_with_others(data):
+    each = [jfstat.search(data, bank(ALPHA[i : i + 1]), top=4, **QUIET) for i in range(3)]
+    at_once = jfstat.join_searches(each)
+    nested = jfstat.join_searches([jfstat.join_searches(each[:2]), each[2]])
+    assert nested.meta == at_once.meta | {"n_searches": 3} and nested.meta["n_searches"] == 3
+    for name in at_once.colnames:
+        np.testing.assert_array_equal(np.asarray(nested[name]), np.asarray(at_once[name]), name)
+    one, other = ({"detector": "H1", "freq": freq} for freq in (100.001, 100.002))
+    for table, own in zip(each, ([one], [one, other], [other]), strict=True):
+        table.meta["lines"] = own
+    assert jfstat.join_searches(each).meta["lines"] == [one, other]
+
+
+def test_sub_bands_of_best_paths_stay_apart(data):
+    """They are counted from the start of the band, and each counts as a trial."""
+    meta = {"statistic": "BestPath", "subband": 0.01, "n_subbands": 6}
+    table = jfstat.search(data, bank(ALPHA[:1]), top=2, **QUIET)
+    table.meta |= meta
+    for key, value in (("fmin", table.meta["fmin"] + 0.01), ("n_subbands", 4)):
+        other = table.copy()
+        other.meta[key] = value
+        with pytest.raises(ValueError, match=f"of another kind of search: {key} is"):
+            jfstat.join_searches([table, other])
+
+
 @pytest.mark.ci
 def test_trials_of_all_patches_count_in_what_follows(data):
     parts = [jfstat.search(data, bank(own), top=5, **QUIET) for own in (ALPHA[:1], ALPHA[4:5])]
@@ -83,11 +108,14 @@ def test_what_cannot_be_joined_is_refused(sfts, data):
     bare = jfstat.search(data, bank(ALPHA[:1]), top=3, details=jfstat.Details(False, False), **QUIET)
     other = jfstat.prepare(sfts, F, F + 0.01, START + 10)
     later = jfstat.search(other, replace(bank(ALPHA[:1]), reftime=START + 10), top=3, **QUIET)
+    judged = table.copy()
+    judged["empirical_false_alarm"] = np.full(len(table), 0.1)
     refused = [
         ([], "tables is empty: give at least one table of a search"),
         ([table, unit], r"tables\[1\] is of a unit of a search: join its units by jfstat.merge first"),
         ([table, bare], r"tables\[1\] has other columns than tables\[0\]"),
         ([table, jfstat.fstat_table(data, bank(ALPHA[:1]))], r"tables\[1\] is not of a search"),
+        ([judged, table], r"tables\[0\] has the column empirical_false_alarm, which is of its own search alone"),
         ([table, later], r"tables\[1\] is of another kind of search: reftime is"),
     ]
     for given, said in refused:
