@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from jfstat.inference.overtiming import pulsar_likelihood
 from jfstat.inference.pulsarlikelihoods import common, measured
 from jfstat.inference.pulsarsignals import SIGNALS, PulsarLikelihood, PulsarSignal, posterior_of
 from jfstat.public import host
-from jfstat.pulsars.pulsar import Pulsar
+from jfstat.pulsars.pulsar import LARGE_PHASE_ERROR, Pulsar
 from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
@@ -132,9 +133,10 @@ def pulsar_posteriors(
     Warns
     -----
     UserWarning
-        If the SFTs' band does not hold the signals of some pulsars, which are left out, or the errors of a timing
-        solution cannot be integrated over: because templates are out of reach, so that the solution is taken as exact,
-        or because few draws of them count.
+        If the SFTs' band does not hold the signals of some pulsars, which are left out. If ``phase_error`` of some
+        pulsars exceeds 0.03 cycles: their signals are lost in part, so that limits of h0 are too low. Or if the errors
+        of a timing solution cannot be integrated over: because templates are out of reach, so that the solution is
+        taken as exact, or because few draws of them count.
 
     Notes
     -----
@@ -163,6 +165,7 @@ def pulsar_posteriors(
             posteriors.append(jax.tree.map(np.asarray, posterior_of(signal, likelihoods[-1], used[-1], key)))
             advance(1)
     table: Any = found[-1].table
+    _warn_of_phases(table)
     table["timing_mismatch"] = [x.mismatch for x in found[-1].pulsars]
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
     signal.add_columns(table, posteriors, [np.array([x.row[0] for x in one.pulsars]) for one in found], level)
@@ -188,6 +191,19 @@ def _signal_and_priors(prior: object, known: list[Pulsar]) -> tuple[PulsarSignal
     if len(used) > 1:
         raise ValueError("prior has priors of one harmonic and of two: compute these pulsars in calls of their own.")
     return SIGNALS[used.pop() if used else AmplitudePrior], dict(prior)
+
+
+def _warn_of_phases(table: Any) -> None:
+    """Warn of pulsars whose templates leave so much out of their timing solutions that signals are lost in part."""
+    errors = np.asarray(table["phase_error"].to_value("cycle"))
+    large = np.flatnonzero(~(errors <= LARGE_PHASE_ERROR))
+    if len(large):
+        names = ", ".join(f"{table['name'][i]} ({errors[i]:.2g})" for i in large)
+        warnings.warn(
+            f"limits of h0 may be too low: templates leave out parts of timing solutions, whose phases are wrong by up "
+            f"to so many cycles: {names}. Analyse shorter stretches of the data, from jfstat.find_sfts(start=, end=).",
+            stacklevel=5,
+        )
 
 
 def _add_ellipticities(table: Any, pulsars: Sequence[Pulsar]) -> None:
