@@ -93,8 +93,8 @@ def pulsar_posteriors(
         phase free. SFTs that may hold the glitch itself are left out.
     prior : AmplitudePrior, DualHarmonicPrior, or mapping of names of pulsars to either, optional
         Its kind chooses between signals at one and at two harmonics. By default one harmonic, isotropic orientations
-        and a flat distribution of h0 without end; pulsars that a mapping does not name have amplitudes flat without
-        end, too.
+        and an improper uniform prior of h0, from 0 to infinity; so have pulsars that a mapping does not name, of h0 or
+        of C21 and C22.
     credibility : float
         Probability of limits and intervals.
     sqrt_sx : float, sequence, mapping or Noise, optional
@@ -108,17 +108,16 @@ def pulsar_posteriors(
     -------
     PulsarPosteriors
         Its table has the columns of `search_pulsars`, for twice the rotation frequency and one row for each pulsar,
-        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, the
-        fraction of rho^2 that the errors of the .par file lose on average at the template of the file, where 2F and its
-        amplitudes are those of the file; ``log_bstat``;
-        ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc), from the solution's ``PX`` or, in catalogues,
-        ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the spin-down limit, of the spin-down without the part that
-        proper motion feigns (Shklovskii 1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``,
-        ``h0_limit`` over it. The last three assume a moment of inertia of 1e38 kg m^2, and are NaN without a positive
-        parallax or distance; the last two also for a star that spins up. With the default prior ``log_bstat`` is known
-        up to a constant only: noise alone gives some 1 to 4. For two harmonics h0 is 2 C22, ``twoF_21`` is 2F at the
-        rotation frequency, and there are ``c21_limit``, ``c21_low`` and ``c21_high``, and the same of ``c22``; the
-        ellipticity is then that of the m = 2 part alone.
+        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, the fraction
+        of rho^2 that the errors of the .par file lose on average at the template of the file, where 2F and its
+        amplitudes are those of the file; ``log_bstat``; ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc),
+        from the solution's positive ``PX``, or else its ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the
+        spin-down limit, of the spin-down without the part that proper motion feigns (Shklovskii 1970; the Galaxy's
+        acceleration is not taken out); and ``spin_down_ratio``, ``h0_limit`` over it. The last three assume a moment of
+        inertia of 1e38 kg m^2, and are NaN without a positive parallax or distance; the last two also for a star that
+        spins up. With the default prior ``log_bstat`` is known up to a constant only: noise alone gives some 1 to 4.
+        For two harmonics h0 is 2 C22, ``twoF_21`` is 2F at the rotation frequency, and there are ``c21_limit``,
+        ``c21_low`` and ``c21_high``, and the same of ``c22``; the ellipticity is then that of the m = 2 part alone.
 
     Raises
     ------
@@ -143,8 +142,9 @@ def pulsar_posteriors(
     The running median of 1001 bins of half-hour SFTs is as wide as half a hertz, and knows the floor of an SFT to some
     5 %; of 101 bins to 14 %, so that limits of h0 from a day scatter by some per cent. Lines do not matter, but where
     the floor itself bends within half a hertz, as beside the lines of the mains, ``sqrt_sx=jfstat.Noise()`` follows it.
-    Strong signals raise their own floor; give ``sqrt_sx=jfstat.Noise(off_source=...)`` for those. SFTs are assumed to
-    have rectangular windows; with a window w, h0 is too small by mean(w)/rms(w).
+    Amplitudes of strong signals are right to 0.1 % with the default; ``jfstat.Noise(median_bins=1001, off_source=10)``
+    also keeps a very loud signal out of its own floor. SFTs are assumed to have rectangular windows; with a window w,
+    the h0 found is the true one times mean(w)/rms(w).
     """
     known = check_pulsars(pulsars)
     signal, priors = _signal_and_priors(prior, known)
