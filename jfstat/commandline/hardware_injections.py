@@ -51,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
     data.add_argument(
         "--run",
         metavar="RUN",
-        help="observing run, S5, S6, O1, O2, O3 or O4a (default: the one of the data's times)",
+        help="observing run: S5, S6, O1, O2, O3, O3a, O3b or O4a (default: the one of the data's times)",
     )
     strain = parser.add_argument_group("strain files")
     strain.add_argument("--channel-name", "-N", metavar="NAME", help="channel of frame files, as for jfstat make-sfts")

@@ -35,10 +35,11 @@ def add_signal(
 
     The result is what `prepare` makes of SFTs with the signal and a given noise floor (``sqrt_sx``), at the times and
     with the noise weights of the data: 2F of the signal differs by less than 1e-6 of rho^2 and what SFTs lose outside
-    the guard, at most ``data.expected_loss``. Where the noise floor was estimated, `prepare` divides each bin by the
-    floor at this bin and here all are divided by the floor that weighs the SFT, and a loud signal does not raise the
-    floor; 2F of the signal then differs by up to some per cent. 2F of the signal alone is `predict_twoF` less 4 for
-    rectangular SFTs; with a window w, the fraction mean(w)^2/mean(w^2) of it, 2/3 for Hann.
+    the guard, at most ``data.expected_loss``. Where the noise floor was estimated, a signal in SFTs is weaker in the
+    data than the floor says, and the added one is weaker by the mean of that (`Observation.signal_response`). In one
+    data set the two may still differ by some per cent of 2F. Give ``sqrt_sx`` to `prepare` if simulated and real data
+    must agree better than that. 2F of the signal alone is `predict_twoF` less 4 for rectangular SFTs; with a window w,
+    the fraction mean(w)^2/mean(w^2) of it, 2/3 for Hann.
 
     Of data from `windowed` it is a transient signal that is added, since their weights are those of the window, which
     is averaged over each SFT. Other transient signals are added by `inject`.
@@ -100,6 +101,9 @@ def noise_like(key: jax.Array, data: FstatData, *, window: str = "rectangular") 
     SFTs and detectors, at the data's noise floors, to within `data.expected_loss` and, at the edges of gaps, a sample.
     2F of it is chi-squared with 4 degrees of freedom and, once `add_signal` has added a signal, non-central by
     ``predict_twoF(...) - 4`` for rectangular SFTs; with a window w by the fraction mean(w)^2/mean(w^2) of that.
+
+    Data with segments need a key for each: ``jax.vmap(jfstat.noise_like)(jax.random.split(key, data.n_segments),
+    data)``.
 
     Parameters
     ----------

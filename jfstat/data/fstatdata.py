@@ -23,9 +23,10 @@ from jfstat.signal.times import GPSTime
 class FstatData(Displayed):
     """The data for the F-statistic; made by `jfstat.prepare`.
 
-    A pytree: pass it to jitted functions as an argument, never close over it. D detectors, N samples, P filters. Data
-    prepared with ``segments=`` have a leading axis of segments on every array: ``jax.vmap(f, (0, None))(data, point)``
-    applies a function of one segment to each, and ``data[i]`` is one of them.
+    A pytree: give it to jitted functions as an argument. One that closes over it holds the data as a constant of its
+    program, and is compiled again for each data set. D detectors, N samples, P filters. Data prepared with
+    ``segments=`` have a leading axis of segments on every array: ``jax.vmap(f, (0, None))(data, point)`` applies a
+    function of one segment to each, and ``data[i]`` is one of them.
 
     Attributes
     ----------

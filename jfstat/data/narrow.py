@@ -216,7 +216,7 @@ def narrow(
     max_block: DurationLike | None = None,
     sizes: NarrowSizes | None = None,
 ) -> NarrowData:
-    """Compress the data for templates close to a given one: some hundred samples instead of millions.
+    """Compress the data for templates close to a given one: some thousand samples instead of up to millions.
 
     The template's phase is removed from the data. They are multiplied by the five harmonics of the antenna patterns and
     summed over blocks of time against polynomials. 2F of the result costs microseconds: `twoF`, `fstat` and

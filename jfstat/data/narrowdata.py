@@ -1,4 +1,4 @@
-"""Define narrow data, the data around one template compressed to some hundred samples, and compute their Fa and Fb."""
+"""Define narrow data, the data around one template compressed to some thousand samples, and compute their Fa and Fb."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ template is out of reach; the neglected coefficients are then some thirty times 
 class NarrowData(Displayed):
     """Data for templates close to one, the centre; made by `jfstat.narrow`.
 
-    A pytree that can be used instead of FstatData for single templates, with the same results within its reach. D
-    detectors, B blocks of time that hold data, K Chebyshev nodes per block. Narrow data of the same data and shape may
-    be stacked, for vmap.
+    A pytree, to be given to jitted functions as FstatData are, that can be used instead of FstatData for single
+    templates, with the same results within its reach. D detectors, B blocks of time that hold data, K Chebyshev nodes
+    per block. Narrow data of the same data and shape may be stacked, for vmap.
 
     Attributes
     ----------
@@ -44,7 +44,9 @@ class NarrowData(Displayed):
     samples : (D, 5, B, K) complex128
         The data without the centre's phase, times each of the five sidereal harmonics, summed such that
         ``sum(samples * g(time))`` is the integral of their product with g, for any g that is a polynomial in each
-        block.
+        block. In noise they are Gaussian with mean zero and covariances that are fixed by the times and weights of the
+        data: large within a block, and small between blocks and between detectors. Draw `noise_like` some hundred
+        times to measure them.
     sites : Sites
         Detectors at the nodes, (D, B, K).
     centre : Doppler

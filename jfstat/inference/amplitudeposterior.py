@@ -42,8 +42,9 @@ class AmplitudePosterior(Displayed):
     log_bstat : () float64
         Logarithm of the Bayes factor of a signal against noise, see `jfstat.log_bstat`.
     samples : Amplitude
-        A stack of independent, equally probable amplitudes at the template's reference time; psi lies in
-        [-pi/4, pi/4] unless it has a prior of its own, phi0 in [0, 2 pi).
+        A stack of independent, equally probable amplitudes; psi lies in [-pi/4, pi/4] unless it has a prior of its own,
+        phi0 in [0, 2 pi). phi0 is the signal's phase at the template's reference time, which is ``meta["reftime"]`` of
+        the table of `pulsar_posteriors`.
     h0 : (n,) float64
         Strain amplitudes, in order, at which the density is known.
     density : (n,) float64
@@ -119,7 +120,7 @@ def amplitude_posterior(
     point : Doppler or Row
         One template, scalar fields.
     prior : AmplitudePrior, optional
-        By default isotropic orientations and a flat distribution of h0 without end.
+        By default isotropic orientations and an improper uniform prior of h0.
     key : jax.Array, optional
         Random key of the samples, by default ``jax.random.key(0)``.
     samples : int

@@ -37,7 +37,7 @@ class AmplitudePrior(Displayed):
     Parameters
     ----------
     h0 : Uniform, HalfNormal, LogUniform or FermiDirac, optional
-        Distribution of the strain amplitude. By default all h0 have the same density, without end: such a prior has no
+        Distribution of the strain amplitude. The default is an improper uniform prior, from 0 to infinity: it has no
         norm, and its density is set to 1 per sqrt(S/T), with the noise's spectral density S and the total time T of
         the SFTs of all detectors. Bayes factors then rank templates of one data set but are not odds, and do not
         compare windows of `windowed` data, whose T are different.

@@ -65,9 +65,9 @@ def at_orientation(likelihood: AmplitudeLikelihood, cosi: jax.Array, psi: jax.Ar
 def log_over_h0(prior: Distribution | None, unit: jax.Array, z: jax.Array, q: jax.Array) -> jax.Array:
     """Return the logarithm of the integral over h0 and phi0 of the prior times the likelihood, (n,) float64.
 
-    Over phi0 it is a Bessel function. Over h0 there is a closed form for a prior that is flat without end (whose
-    density is 1/unit) and for a half-normal one; otherwise h0 is summed, from the least to where the integrand rises
-    by values that are spaced as the prior is, and from there over its peak.
+    Over phi0 it is a Bessel function. Over h0 there is a closed form for the improper uniform prior (whose density is
+    1/unit) and for a half-normal one; otherwise h0 is summed, from the least to where the integrand rises by values
+    that are spaced as the prior is, and from there over its peak.
     """
     if prior is None or isinstance(prior, HalfNormal):
         if prior is None:
@@ -148,8 +148,8 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
     point : Doppler or Row
         One template, scalar fields; use ``vmap`` for stacks.
     prior : AmplitudePrior, optional
-        By default isotropic orientations and a flat distribution of h0 without end. The result then ranks templates of
-        one data set, but is known only up to a constant: noise alone gives some 1 to 4.
+        By default isotropic orientations and an improper uniform prior of h0. The result then ranks templates of one
+        data set, but is known only up to a constant: noise alone gives some 1 to 4.
 
     Returns
     -------
@@ -165,12 +165,12 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
 
     Notes
     -----
-    phi0 is integrated analytically, h0 too where it is flat without end or half-normal, and by sums otherwise. For
-    isotropic orientations cosi and psi are summed where the likelihood needs it, with errors of some 1e-4 of the
-    logarithm for any 2F, and of 1e-3 where the antenna matrix has a condition number of 1000 or more; derivatives are
-    right to some 1e-4. Other priors of cosi and psi are summed on a grid, of 96 values of psi and 96 of cosi, or 192 in
-    inclination if only psi has a prior. It resolves signals of 2F up to 1000 if the two polarisations are measured
-    about equally well.
+    phi0 is integrated analytically, h0 too if its prior is half-normal or the improper uniform one, and by sums
+    otherwise. For isotropic orientations cosi and psi are summed where the likelihood needs it, with errors of some
+    1e-4 of the logarithm for any 2F, and of 1e-3 where the antenna matrix has a condition number of 1000 or more;
+    derivatives are right to some 1e-4. Other priors of cosi and psi are summed on a grid, of 96 values of psi and 96 of
+    cosi, or 192 in inclination if only psi has a prior. It resolves signals of 2F up to 1000 if the two polarisations
+    are measured about equally well.
 
     Examples
     --------

@@ -131,7 +131,7 @@ class DualHarmonicPrior(Displayed):
     Parameters
     ----------
     c21, c22 : Uniform, HalfNormal, LogUniform or FermiDirac, optional
-        Distributions of C21 and C22 (strain). By default flat without end, as the h0 of `AmplitudePrior`.
+        Distributions of C21 and C22 (strain). By default improper uniform priors, as that of h0 in `AmplitudePrior`.
     cosi : float, Normal or Uniform, optional
     psi : float, Normal or Uniform, optional
         As for `AmplitudePrior`.

@@ -90,7 +90,7 @@ def dual_harmonic_posterior(
         Templates, scalar fields, of equal reference times: from ``pulsar.doppler(harmonic=1)`` and
         ``pulsar.doppler(harmonic=2)``.
     prior : DualHarmonicPrior, optional
-        By default isotropic orientations, and C21 and C22 flat without end.
+        By default isotropic orientations, and improper uniform priors of C21 and C22.
     key : jax.Array, optional
         Random key of the samples, by default ``jax.random.key(0)``.
     samples : int

@@ -45,9 +45,9 @@ class Part(NamedTuple):
     at : callable
         The likelihood at cosi and psi, (n,) each, as a function of the amplitude and the phase.
     prior : Distribution or None
-        Prior of the amplitude; None for one that is flat without end.
+        Prior of the amplitude; None for an improper uniform one.
     unit : () float64
-        Inverse of the density of a prior that is flat without end.
+        Inverse of the density of an improper uniform prior.
     """
 
     at: Callable[[jax.Array, jax.Array], AtOrientation]

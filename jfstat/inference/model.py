@@ -210,14 +210,14 @@ def model(
     point : Doppler or Row
         Template with the values of all parameters that have no prior.
     priors : mapping of names to distributions, or TimingErrors
-        Priors of Doppler parameters by their names in tables (``freq``, ``f1dot``, ``alpha``, ``asini``, ...), such as
-        ``{"freq": jfstat.Uniform(99.9, 100.1), "delta": jfstat.Cosine()}``; empty for amplitudes alone. Or the errors
-        of a pulsar's timing solution from `timing_errors`: the parameters are then differences from the .par file,
-        named as its entries and in its units (of RAJ in s, of DECJ in arcsec), with normal priors, and `point` is the
-        ``centre`` of the errors.
+        Priors of Doppler parameters by their names in tables (``freq``, ``f1dot``, ``alpha``, ``asini``, ..., and
+        ``model.df``, ... of a `PhaseModel`), such as ``{"freq": jfstat.Uniform(99.9, 100.1), "delta":
+        jfstat.Cosine()}``; empty for amplitudes alone. Or the errors of a pulsar's timing solution from
+        `timing_errors`: the parameters are then differences from the .par file, named as its entries and in its units
+        (of RAJ in s, of DECJ in arcsec), with normal priors, and `point` is the ``centre`` of the errors.
     amplitude : AmplitudePrior, optional
-        Prior of the amplitudes. By default isotropic orientations, and a flat distribution of h0 without end, with
-        which evidences are known up to a factor.
+        Prior of the amplitudes. By default isotropic orientations and an improper uniform prior of h0, with which
+        evidences are known up to a factor.
     marginalised : bool
         Whether the four amplitudes are integrated over, as by `log_bstat`. With False they are parameters, and need a
         prior of h0; a marginal likelihood has fewer and milder parameters. `amplitude_posterior` at its samples gives

@@ -33,7 +33,7 @@ LEAST_EFFECTIVE = 50.0
 def pulsar_likelihood(measured: Sequence[OfPulsar], seed: int = 0) -> PulsarLikelihood:
     """Return the likelihood of a pulsar's signal, averaged over the errors of its solution where they matter.
 
-    Templates are drawn by their Bayes factors for isotropic orientations and h0 that is flat without end, of each
+    Templates are drawn by their Bayes factors for isotropic orientations and an improper uniform prior of h0, of each
     harmonic on its own; weights correct for that.
 
     Parameters

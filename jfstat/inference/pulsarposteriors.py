@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from jfstat.inference.overtiming import pulsar_likelihood
 from jfstat.inference.pulsarlikelihoods import common, measured
 from jfstat.inference.pulsarsignals import SIGNALS, PulsarLikelihood, PulsarSignal, posterior_of
 from jfstat.public import host
-from jfstat.pulsars.pulsar import Pulsar
+from jfstat.pulsars.pulsar import LARGE_PHASE_ERROR, Pulsar
 from jfstat.searching.knownpulsars import PulsarBand, check_pulsars, pulsar_search, warn_of_ephemerides
 from jfstat.searching.session.progress import progress_bar
 from jfstat.sfts.container import SFTs
@@ -92,8 +93,8 @@ def pulsar_posteriors(
         phase free. SFTs that may hold the glitch itself are left out.
     prior : AmplitudePrior, DualHarmonicPrior, or mapping of names of pulsars to either, optional
         Its kind chooses between signals at one and at two harmonics. By default one harmonic, isotropic orientations
-        and a flat distribution of h0 without end; pulsars that a mapping does not name have amplitudes flat without
-        end, too.
+        and an improper uniform prior of h0, from 0 to infinity; so have pulsars that a mapping does not name, of h0 or
+        of C21 and C22.
     credibility : float
         Probability of limits and intervals.
     sqrt_sx : float, sequence, mapping or Noise, optional
@@ -107,17 +108,16 @@ def pulsar_posteriors(
     -------
     PulsarPosteriors
         Its table has the columns of `search_pulsars`, for twice the rotation frequency and one row for each pulsar,
-        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, the
-        fraction of rho^2 that the errors of the .par file lose on average at the template of the file, where 2F and its
-        amplitudes are those of the file; ``log_bstat``;
-        ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc), from the solution's ``PX`` or, in catalogues,
-        ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the spin-down limit, of the spin-down without the part that
-        proper motion feigns (Shklovskii 1970; the Galaxy's acceleration is not taken out); and ``spin_down_ratio``,
-        ``h0_limit`` over it. The last three assume a moment of inertia of 1e38 kg m^2, and are NaN without a positive
-        parallax or distance; the last two also for a star that spins up. With the default prior ``log_bstat`` is known
-        up to a constant only: noise alone gives some 1 to 4. For two harmonics h0 is 2 C22, ``twoF_21`` is 2F at the
-        rotation frequency, and there are ``c21_limit``, ``c21_low`` and ``c21_high``, and the same of ``c22``; the
-        ellipticity is then that of the m = 2 part alone.
+        whose ``freq`` and spin-downs are those before a glitch during the data, and: ``timing_mismatch``, the fraction
+        of rho^2 that the errors of the .par file lose on average at the template of the file, where 2F and its
+        amplitudes are those of the file; ``log_bstat``; ``h0_limit``, ``h0_low`` and ``h0_high``; ``distance`` (kpc),
+        from the solution's positive ``PX``, or else its ``DIST``; ``ellipticity_limit``; ``h0_spin_down``, the
+        spin-down limit, of the spin-down without the part that proper motion feigns (Shklovskii 1970; the Galaxy's
+        acceleration is not taken out); and ``spin_down_ratio``, ``h0_limit`` over it. The last three assume a moment of
+        inertia of 1e38 kg m^2, and are NaN without a positive parallax or distance; the last two also for a star that
+        spins up. With the default prior ``log_bstat`` is known up to a constant only: noise alone gives some 1 to 4.
+        For two harmonics h0 is 2 C22, ``twoF_21`` is 2F at the rotation frequency, and there are ``c21_limit``,
+        ``c21_low`` and ``c21_high``, and the same of ``c22``; the ellipticity is then that of the m = 2 part alone.
 
     Raises
     ------
@@ -132,17 +132,19 @@ def pulsar_posteriors(
     Warns
     -----
     UserWarning
-        If the SFTs' band does not hold the signals of some pulsars, which are left out, or the errors of a timing
-        solution cannot be integrated over: because templates are out of reach, so that the solution is taken as exact,
-        or because few draws of them count.
+        If the SFTs' band does not hold the signals of some pulsars, which are left out. If ``phase_error`` of some
+        pulsars exceeds 0.03 cycles: their signals are lost in part, so that limits of h0 are too low. Or if the errors
+        of a timing solution cannot be integrated over: because templates are out of reach, so that the solution is
+        taken as exact, or because few draws of them count.
 
     Notes
     -----
     The running median of 1001 bins of half-hour SFTs is as wide as half a hertz, and knows the floor of an SFT to some
     5 %; of 101 bins to 14 %, so that limits of h0 from a day scatter by some per cent. Lines do not matter, but where
     the floor itself bends within half a hertz, as beside the lines of the mains, ``sqrt_sx=jfstat.Noise()`` follows it.
-    Strong signals raise their own floor; give ``sqrt_sx=jfstat.Noise(off_source=...)`` for those. SFTs are assumed to
-    have rectangular windows; with a window w, h0 is too small by mean(w)/rms(w).
+    Amplitudes of strong signals are right to 0.1 % with the default; ``jfstat.Noise(median_bins=1001, off_source=10)``
+    also keeps a very loud signal out of its own floor. SFTs are assumed to have rectangular windows; with a window w,
+    the h0 found is the true one times mean(w)/rms(w).
     """
     known = check_pulsars(pulsars)
     signal, priors = _signal_and_priors(prior, known)
@@ -163,6 +165,7 @@ def pulsar_posteriors(
             posteriors.append(jax.tree.map(np.asarray, posterior_of(signal, likelihoods[-1], used[-1], key)))
             advance(1)
     table: Any = found[-1].table
+    _warn_of_phases(table)
     table["timing_mismatch"] = [x.mismatch for x in found[-1].pulsars]
     table["log_bstat"] = [float(x.log_bstat) for x in posteriors]
     signal.add_columns(table, posteriors, [np.array([x.row[0] for x in one.pulsars]) for one in found], level)
@@ -188,6 +191,19 @@ def _signal_and_priors(prior: object, known: list[Pulsar]) -> tuple[PulsarSignal
     if len(used) > 1:
         raise ValueError("prior has priors of one harmonic and of two: compute these pulsars in calls of their own.")
     return SIGNALS[used.pop() if used else AmplitudePrior], dict(prior)
+
+
+def _warn_of_phases(table: Any) -> None:
+    """Warn of pulsars whose templates leave so much out of their timing solutions that signals are lost in part."""
+    errors = np.asarray(table["phase_error"].to_value("cycle"))
+    large = np.flatnonzero(~(errors <= LARGE_PHASE_ERROR))
+    if len(large):
+        names = ", ".join(f"{table['name'][i]} ({errors[i]:.2g})" for i in large)
+        warnings.warn(
+            f"limits of h0 may be too low: templates leave out parts of timing solutions, whose phases are wrong by up "
+            f"to so many cycles: {names}. Analyse shorter stretches of the data, from jfstat.find_sfts(start=, end=).",
+            stacklevel=5,
+        )
 
 
 def _add_ellipticities(table: Any, pulsars: Sequence[Pulsar]) -> None:

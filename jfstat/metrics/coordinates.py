@@ -161,7 +161,7 @@ def whiten(
         One template with scalar fields, the centre x = 0.
     parameters : sequence of str, optional
         Parameters that vary, in any order; by default all parameters of the template except an orbit's ``ecc`` and
-        ``argp``.
+        ``argp``, proper motion and those of a `PhaseModel` (``model.df``, ...).
     bounded : sequence of str, optional
         Parameters to keep linear in x, so that they can be bounded. If a frequency or a sky position is among them,
         steps on the sky and in frequency are independent, and extended peaks are less round.

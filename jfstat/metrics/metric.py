@@ -50,8 +50,8 @@ def metric(
         Template of the signal, with scalar fields.
     parameters : sequence of str, optional
         Parameters of the rows and columns; other parameters are fixed: ``freq``, ``f1dot``, ..., ``alpha``, ``delta``,
-        ``asini``, ``period``, ``tp``, ``ecc``, ``argp``. By default all parameters of the template, in this order. At
-        ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
+        ``asini``, ``period``, ``tp``, ``ecc``, ``argp``, and ``model.df``, ... of a `PhaseModel`. By default all
+        parameters of the template, in this order. At ecc = 0 the metric is singular in ``tp`` and ``argp`` together.
     amplitude : Amplitude, optional
         Amplitude of the signal; only its cosi and psi matter. None averages over the space of the four amplitudes, as
         LALSuite's ``gFav_ij`` does (Prix 2007, Phys. Rev. D 75, 023004, erratum 75, 069901; equation 93 according to

@@ -34,6 +34,8 @@ POSITIONS = {"RAJ": "DECJ", "RAJD": "DECJD", "ELONG": "ELAT"}
 """Second coordinate of each kind of position."""
 SINGLE = re.compile(r"WX(SIN|COS)_\d+|WAVE_(SIN|COS)\d+|(EXPDIP|CHROMGAUSS_)AMP_\d+")
 """Amplitudes of timing noise and of events, s, but those of ``WAVE1``, ..., which are pairs."""
+LARGE_PHASE_ERROR = 0.03
+"""Largest error of a template's phase, in cycles, that costs no more of a signal than could be seen."""
 DECAY_ORDERS = 4
 """Number of derivatives that follow the decay of a glitch."""
 

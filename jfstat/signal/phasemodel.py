@@ -34,7 +34,7 @@ class PhaseModel(Displayed):
     parameters : pytree of numbers or arrays
         Parameters of the function, all converted to float64. In a stack of templates every one has the stack's leading
         axes; a plain number holds for all templates. Numbers in ``{"df": 1e-7, "c": [0.1, 0.2]}`` are called
-        ``model.df``, ``model.c[0]`` and ``model.c[1]`` in tables, in `metric` and in `refine`.
+        ``model.df``, ``model.c[0]`` and ``model.c[1]`` in tables, `metric`, `whiten`, `refine` and `model`.
 
     Raises
     ------

@@ -160,6 +160,10 @@ def test_data_and_what_continues_it_run(files, monkeypatch):
     names["point"] = jfstat.whiten(names["data"], source).point(jnp.array([0.4, 0.3, -0.2, 0.2]))
     run_page(DOCS / "refining.md", 1, names)
     assert float(jfstat.twoF(names["data"], names["peak"])) > float(jfstat.twoF(names["data"], source)) - 0.02
+    (row,) = jfstat.refine(names["data"], names["peak"])
+    errors = np.sqrt(np.diag(names["covariance"]))
+    for name, error in zip(names["coordinates"].names, errors, strict=True):
+        assert 0.3 < error / row[f"{name}_error"].value < 1.5
 
     run_page(DOCS / "guides.md", 1, names)
     assert len(names["found"]) == 1000

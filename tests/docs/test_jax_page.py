@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jfstat
@@ -31,6 +32,21 @@ def run(blocks, names, word):
     own = dict(names)
     exec(compile(block, PAGE.name, "exec"), own)
     return own
+
+
+@pytest.mark.ci
+def test_training_data_are_drawn_from_the_prior(blocks, names):
+    own = run(blocks, names, "def pair")
+    parameters, seen = np.asarray(own["parameters"]), np.asarray(own["seen"])
+    assert parameters.dtype == seen.dtype == np.float32
+    assert parameters.shape == (256, 5) and seen.shape == (256, 2 * 1280)
+    assert np.isfinite(seen).all()
+    assert np.abs(parameters[:, :4]).max() < 0.5 < 4 < parameters[:, 4].max() < 5
+    # strong signals are louder, in noise that is new each time
+    power = np.sum(seen**2, axis=1)
+    weak = parameters[:, 4] < 2.5
+    assert power[~weak].mean() > 1.2 * power[weak].mean() > 0
+    assert len(np.unique(power)) == 256
 
 
 @pytest.mark.ci

@@ -255,3 +255,15 @@ def test_orbits_change_alike_in_both_parts(centre, folder):
         moved = jax.tree.map(lambda x: x[0], part.templates(names, z))
         assert float(moved.orbit.tp) == pytest.approx(float(wanted.stretch.point.orbit.tp), abs=1e-3)
         assert float(moved.orbit.period) == pytest.approx(float(wanted.stretch.point.orbit.period), rel=1e-9)
+
+
+def test_a_template_that_leaves_out_much_of_the_solution_is_warned_of(folder):
+    sfts = jfstat.simulate_sfts(["H1"], START, 20000, 41.8, 43.2, sqrt_sx=NOISE, seed=1)
+    waves = dict(WAVEEPOCH="57700", WAVE_OM="0.01")  # of 42.5 Hz, 7e-4 s are 0.03 cycles
+    small, large = (
+        read(folder, PSRJ=name, WAVE1=f"{seconds} 0", **waves) for name, seconds in (("J1", 6e-4), ("J2", 2e-3))
+    )
+    with pytest.warns(UserWarning, match=r"limits of h0 may be too low: .* cycles: J2 \(0\.085\)\. Analyse") as said:
+        found = jfstat.pulsar_posteriors(sfts, [small, large], sqrt_sx=NOISE, progress=False)
+    assert len(said) == 1 and said[0].filename == __file__
+    np.testing.assert_allclose(found.table["phase_error"].value, [0.0255, 0.085], rtol=0.01)
