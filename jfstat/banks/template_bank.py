@@ -74,10 +74,14 @@ def template_bank(
 ) -> Doppler:
     """Make a bank of templates: a product of ranges in sky position, orbit and spin-down, or a lattice by the metric.
 
+    A bank is an array in memory, and a lattice has at most 2e8 templates. `bank_size` counts larger ones; divide their
+    region into patches with a bank and a search each.
+
     Without `mismatch`, each parameter is one of the following:
 
     - a number or a scalar Quantity or Angle;
-    - a tuple ``(low, high, step)``: low, low + step, ... up to and, if the steps end there, including high;
+    - a tuple ``(low, high, step)``: low, low + step, ... up to and, if the steps end there, including high; the step is
+      a distance in the parameter, not a mismatch;
     - a tuple ``(low, high)``, for spin-downs and with `data` only: the step of f^(k) is then 1/(2 T^(k+1)), where T is
       the time that the data span;
     - a list or an array of values, or a Quantity that holds one.

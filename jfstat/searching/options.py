@@ -36,18 +36,19 @@ class Keep:
         Keep only candidates whose ``log10BSGL`` is at or above this, computed for every value of 2F, or of its mean
         over segments, on the device; for `TwoF` and `MeanTwoF`. Over segments the prior's `LinePrior.fstar0` is the
         scale of the sum. The transforms of each detector are needed too, so with two detectors a search takes two to
-        three times as long; only XLA can do it. The histogram and the maxima of sub-bands still count all values.
+        three times as long; only XLA can do it, and not with `Interpolated`. The histogram and the maxima of sub-bands
+        still count all values.
     cluster : float, optional
         Of all candidates within this mismatch of a louder one, by the metric, keep only the loudest; see
         `clusters.clustered`. For `TwoF`, clusters that one signal explains are then joined, such as its side
         lobes and neighbours in other orbits; see `clusters.explained`. A value of 1 is usual. The column ``n_members``
-        counts the members of each cluster. Clusters form among the `top` candidates.
+        counts the members of each cluster. Clusters form among the `top` candidates, for units in `merge`.
     lines : QTable, optional
         Known lines, from `read_lines`. A column ``line`` names the lines that each candidate crosses; see `flag_lines`.
     veto_lines : bool
         Leave out, for each template, the frequency bins that `lines` affect: they are not counted and never become
         candidates, so that lines fill no table. Computed on the device, for each template from its own Doppler shifts,
-        spin-down and orbit; only XLA can do it.
+        spin-down and orbit; only XLA can do it, and only for data without segments.
     bounds : mapping of str to (low, high), optional
         Ranges of the parameters that the search is meant to cover, in Hz/s, ..., rad, s, or as Quantities. Lattices
         extend beyond them: a column ``outside`` then says which candidates lie outside. All are kept.

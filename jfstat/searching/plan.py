@@ -53,10 +53,15 @@ FAILED = 1 << 16
 class SearchPlan(Displayed):
     """Search that can be run, and what it will cost; made by `jfstat.plan_search`.
 
+    `seconds` says how long it takes here, `n_values` how many values of the statistic it computes, `device_bytes` how
+    much memory it needs, and `run` runs it.
+
     Attributes
     ----------
     statistic : Statistic
+        What is searched for.
     n_templates : int
+        Number of templates of the bank.
     """
 
     def __init__(self, task: Task, asked: Asked, run: Run, checkpoint: Path | None, progress: bool):
@@ -72,7 +77,7 @@ class SearchPlan(Displayed):
         beyond = ", ".join(name for name, _ in beyond_asked(self._task.stack))
         if beyond:
             rows.append(
-                ("bank", f"reaches beyond the ranges asked of {beyond}: templates there may be nearest to signals")
+                ("bank", f"reaches beyond the ranges asked for in {beyond}: templates there may be nearest to signals")
             )
         return Facts("SearchPlan", rows, many=True)
 

@@ -68,8 +68,9 @@ def search_setups(
         Arguments of `bank_size`: ``freq``, the band (low, high) in Hz, and ranges and values of parameters.
     seconds : float or (float, float)
         Time that the device takes for 2F of one template in one segment at one frequency, all detectors together; and,
-        for `Interpolated`, for adding one such value to a sum, s. ``plan.seconds() / (plan.n_values * n_segments)`` of
-        plans of searches of a small band measures them, see the guide.
+        for `Interpolated`, for adding one such value to the total of one template at one frequency, s. The first is
+        ``plan.seconds() / (plan.n_values * n_segments)`` of a plan of a small search without `Interpolated`, the
+        second the same of a plan with it and many templates.
     population : Population, optional
         Distribution of the signals, as for `sensitivity`.
     false_alarm : float

@@ -43,7 +43,9 @@ def _stack_facts(points: Any) -> Facts:
     every = all_parameters(points)
     ranges = {name: np.asarray(value(points, name)) for name in every if not is_of_model(name)}
     beyond = beyond_asked(points)
-    asked = {name: with_unit(f", beyond {rounded(low)} to {rounded(high)}", unit(name)) for name, (low, high) in beyond}
+    asked = {
+        name: with_unit(f", asked for {rounded(low)} to {rounded(high)}", unit(name)) for name, (low, high) in beyond
+    }
     rows = [(name, text + asked.get(name, "")) for name, text in _ranges(ranges)]
     if points.reftime is not None:
         rows.append(("reftime", time_text(points.reftime)))

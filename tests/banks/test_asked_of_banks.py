@@ -30,16 +30,16 @@ def test_a_lattice_says_how_far_it_reaches(seen):
     assert bank.asked == {"alpha": (1.0, 1.2), "delta": (0.3, 0.5), "f1dot": (-3e-9, 0.0)}
     f1dot = np.asarray(bank.fkdot[:, 1])
     assert f1dot.min() < -3e-9 and f1dot.max() > 0  # otherwise there is nothing to say
-    assert shown(bank, "f1dot") == f"{f1dot.min():.12g} to {f1dot.max():.12g} Hz/s, beyond -3e-09 to 0 Hz/s"
-    assert "beyond" in shown(bank, "alpha") and "beyond" not in shown(bank, "freq")
+    assert shown(bank, "f1dot") == f"{f1dot.min():.12g} to {f1dot.max():.12g} Hz/s, asked for -3e-09 to 0 Hz/s"
+    assert "asked for" in shown(bank, "alpha") and "asked for" not in shown(bank, "freq")
     inside = bank[(f1dot >= -3e-9) & (f1dot <= 0)]
-    assert "beyond" not in shown(inside, "f1dot") and inside.asked == bank.asked and bank[0].asked is None
+    assert "asked for" not in shown(inside, "f1dot") and inside.asked == bank.asked and bank[0].asked is None
 
 
 def test_strict_lattices_and_products_stay_inside(seen):
-    assert "beyond" not in shown(lattice(seen, strict=True), "f1dot")
+    assert "asked for" not in shown(lattice(seen, strict=True), "f1dot")
     product = jfstat.template_bank((10 * u.deg, 20 * u.deg, 1 * u.deg), 0.47, f1dot=(-1e-9, 0.0, 1e-10))
-    assert "beyond" not in repr(product)
+    assert "asked for" not in repr(product)
     assert product.asked["f1dot"] == (-1e-9, 0.0)
     np.testing.assert_allclose(product.asked["alpha"], np.radians([10, 20]), rtol=1e-15)
     assert jfstat.template_bank(1.0, 0.47).asked == {}
@@ -51,7 +51,7 @@ def test_ranges_through_zero_are_compared_in_turns(seen):
     assert high - low == pytest.approx(0.2)
     alpha = np.asarray(bank.alpha)
     middle = alpha[np.abs((alpha + np.pi) % (2 * np.pi) - np.pi) < 0.1]
-    assert len(middle) and "beyond" not in shown(bank[np.isin(alpha, middle)], "alpha")
+    assert len(middle) and "asked for" not in shown(bank[np.isin(alpha, middle)], "alpha")
 
 
 def test_banks_of_orbits(seen):
@@ -66,5 +66,5 @@ def test_a_plan_says_it_too():
     data = jfstat.prepare(sfts, 100.0, 100.001, guard=0.2, sqrt_sx=4e-24, fdots=[(-5e-9, 1e-9)])
     bank = jfstat.template_bank((1.0, 1.2), (0.3, 0.5), f1dot=(-3e-9, 0.0), data=data, mismatch=0.3)
     text = repr(jfstat.plan_search(data, bank, progress=False))
-    assert "bank    reaches beyond the ranges asked of" in text and "f1dot" in text
+    assert "bank    reaches beyond the ranges asked for in" in text and "f1dot" in text
     assert "bank " not in repr(jfstat.plan_search(data, bank[0], progress=False))

@@ -151,7 +151,7 @@ def test_a_range_of_alpha_through_zero():
 def test_a_stack_with_a_model_shows_its_parameters():
     bank = jfstat.lattice_bank(gaps(2), *CASES["waves"], 0.2)
     text = repr(bank)
-    assert "model.c[0]" in text and "beyond -0.5 to 0.5" in text and f"{len(bank)} templates" in text
+    assert "model.c[0]" in text and "asked for -0.5 to 0.5" in text and f"{len(bank)} templates" in text
 
 
 def test_power_along_tracks_takes_models():

@@ -34,7 +34,23 @@ def test_the_command_line_is_understood(name):
         assert arguments.outputFstat == "units/3.ecsv"
 
 
-@pytest.mark.parametrize("name", ["slurm_units.sh", "slurm_distributed.sh", "one_machine_slurm.sh"])
+def test_a_job_of_patches_searches_its_line_of_the_list(tmp_path):
+    """The script as it is, with a program in jfstat's place that writes down its arguments."""
+    (tmp_path / "patches.txt").write_text("0.0 0.1 -0.5 0.2\n0.1 0.1 -0.5 0.2\n6.2e+00 1.0e-01 -1.5e+00 2.0e-01\n")
+    program = tmp_path / "jfstat"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/arguments\n')
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "7"}
+    done = subprocess.run(["bash", FOLDER / "slurm_patches.sh"], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0
+    arguments = _parser().parse_args(_join_negative((tmp_path / "arguments").read_text().splitlines()))
+    place = arguments.Alpha, arguments.AlphaBand, arguments.Delta, arguments.DeltaBand
+    assert place == (6.2, 0.1, -1.5, 0.2)
+    assert (arguments.metricMismatch, arguments.cohMaxMismatch, arguments.f1dot) == (0.3, 0.2, -1e-11)
+    assert arguments.outputFstat == "patches/3.ecsv" and arguments.segmentList == "segments.txt"
+
+
+@pytest.mark.parametrize("name", ["slurm_units.sh", "slurm_patches.sh", "slurm_distributed.sh", "one_machine_slurm.sh"])
 def test_the_scripts_are_bash(name):
     assert subprocess.run(["bash", "-n", FOLDER / name], check=False).returncode == 0
 

@@ -36,6 +36,10 @@ MAY_DIFFER = ("unit", "platform", "jax")
 def merge(tables: Sequence[QTable]) -> QTable:
     """Merge the tables of all units of a search into the table that the undivided search would have given.
 
+    Every unit keeps up to `top` candidates, and the loudest `top` of all remain. Clusters (`Keep.cluster`) form here.
+    Units share one bank. Searches of different patches of the sky or bands are not units of one search: the guide shows
+    how to join their tables.
+
     Parameters
     ----------
     tables : sequence of QTable

@@ -62,8 +62,8 @@ class Interpolated(Statistic):
 
     Each segment's 2F is computed at the points of a coarser lattice only, and read at the nearest of them and at the
     nearest frequency (Prix & Shaltev 2012, Phys. Rev. D 85, 084010; Wette 2015, Phys. Rev. D 92, 082003; LALSuite's
-    Weave). On average the losses of both lattices add. Reading at the nearest frequency loses as much again as the
-    spacing of frequencies does in any search. Templates may be in binaries, as in BinaryWeave (Mukherjee, Prix & Wette
+    Weave). On average the losses of both lattices add. Frequencies 1/(2T) apart, of the sum and of the segments,
+    together lose 0.05 to 0.11 in the mean. Templates may be in binaries, as in BinaryWeave (Mukherjee, Prix & Wette
     2023, Phys. Rev. D 107, 062005): where segments resolve the period less than all of them together, many templates
     share a segment's values. Some bins at the edges of the band cannot be summed and do not count, so prepare the band
     a little wider. Candidates are the loudest of these sums, in the column ``mean_twoF_interpolated``. Their
