@@ -23,6 +23,8 @@ SAME += ("transitions", "amplitude", "subband", "transient", "bins", "mismatch")
 """Entries of meta in which searches must agree, so that their values and numbers of trials can be added up."""
 SAME_OF_SUBBANDS = ("fmin", "fmax")
 """Further such entries if there is a best path in each sub-band, which are counted from the start of the band."""
+SAME_FLOOR = 0.05
+"""Largest relative difference of the noise floors of one band."""
 NEEDED = ("n_twoF", "n_templates", "twoF_histogram", "loudest_per_subband", "fmin", "fmax", "parameters")
 
 
@@ -112,17 +114,24 @@ def _check_whole(table: AnyTable, i: int) -> None:
 def _check_same(first: AnyTable, other: AnyTable, i: int) -> None:
     """Raise a ValueError if two tables are of searches that cannot be joined."""
     keys = SAME + (SAME_OF_SUBBANDS if first.meta.get("subband") is not None else ())
-    if all(first.meta[key] == other.meta[key] for key in ("fmin", "fmax")):
-        keys += ("sqrt_sx",)
     differing = next((key for key in keys if not _equal(first.meta.get(key), other.meta.get(key))), None)
     if differing is not None:
         raise ValueError(
             f"tables[{i}] is of another kind of search: {differing} is {other.meta.get(differing)} there, and "
             f"{first.meta.get(differing)} in tables[0]; join like ones only."
         )
+    same_band = all(first.meta[key] == other.meta[key] for key in ("fmin", "fmax"))
+    if same_band and not _same_floors(first.meta.get("sqrt_sx"), other.meta.get("sqrt_sx")):
+        raise ValueError(f"tables[{i}] is of other data than tables[0], with other noise floors: join like ones only.")
     odd = sorted((set(first.colnames) ^ set(other.colnames)) - {"search"})
     if odd:
         raise ValueError(f"tables[{i}] has other columns than tables[0] ({', '.join(odd)}): search alike.")
+
+
+def _same_floors(one: Sequence[float | None] | None, other: Sequence[float | None] | None) -> bool:
+    """Return whether noise floors are alike; programs estimate them from slightly different bands for each patch."""
+    floors = np.array([np.array(x or [np.nan], np.float64) for x in (one, other)])
+    return not np.any(np.abs(floors[0] / floors[1] - 1) > SAME_FLOOR)
 
 
 def _equal(one: object, other: object) -> bool:
@@ -143,6 +152,8 @@ def _joint(metas: list[Meta]) -> Meta:
     lines = [line for meta in metas for line in meta.get("lines", ())]
     if any("lines" in meta for meta in metas):
         same["lines"] = [line for i, line in enumerate(lines) if line not in lines[:i]]
+    if all("n_coherent" in meta for meta in metas):
+        same["n_coherent"] = sum(meta["n_coherent"] for meta in metas)
     return same | {
         "n_searches": sum(meta.get("n_searches", 1) for meta in metas),
         "n_templates": sum(meta["n_templates"] for meta in metas),

@@ -358,7 +358,7 @@ def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> Amplitud
 
     The estimate follows XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger.
     The errors here are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and
-    are then not meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is too small by
+    are then not meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is the true one times
     mean(w)/rms(w).
 
     Parameters
