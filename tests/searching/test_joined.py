@@ -31,9 +31,8 @@ def bank(alpha):
 ALPHA = np.linspace(1.9, 2.3, 8)
 
 
-@pytest.mark.parametrize(
-    "statistic", [jfstat.TwoF(), pytest.param(jfstat.BSGL(), marks=pytest.mark.ci)], ids=lambda own: own.name
-)
+@pytest.mark.ci
+@pytest.mark.parametrize("statistic", [jfstat.TwoF(), jfstat.BSGL()], ids=lambda own: own.name)
 def test_patches_are_one_search(data, statistic):
     whole = jfstat.search(data, bank(ALPHA), statistic, top=8 * 20, **QUIET)
     parts = [jfstat.search(data, bank(own), statistic, top=10**6, **QUIET) for own in (ALPHA[:3], ALPHA[3:])]
