@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.geometry.detector import Detector
-from jfstat.geometry.detectors import DETECTORS, DetectorLike, get_detectors
+from jfstat.geometry.detectors import DETECTORS, DetectorLike
 from jfstat.geometry.doppler import drift_range, largest_doppler_speed
 from jfstat.public import host, public
 from jfstat.sfts.blocks import read_batches
@@ -19,10 +18,11 @@ from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.headers import scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange
 from jfstat.sfts.patterns import Pattern, find_files
+from jfstat.sfts.selection import band_limits, require_present, sites_of, time_range
 from jfstat.sfts.windows import window_name
 from jfstat.signal.templates import Orbit
 from jfstat.signal.times import TimeLike, gps_time
-from jfstat.validation import FrequencyLike, float64_of, frequency, gps_seconds, guard_band, is_whole, shown
+from jfstat.validation import FrequencyLike, float64_of, frequency, guard_band, is_whole, shown
 
 MOST_BINS = 10**7
 """More bins beyond a band are taken for a mistake."""
@@ -121,12 +121,9 @@ def _laid_out(
     fmax: FrequencyLike | None,
 ) -> tuple[list[Path], np.ndarray, Layout, dict[str, Detector]]:
     """Return the files, the headers of unwanted SFTs in them, the layout of the others, and the detectors."""
-    sites = _sites(detectors)
-    limits = _time_range(start, end)
-    low = None if fmin is None else frequency(fmin, "fmin")
-    high = None if fmax is None else frequency(fmax, "fmax")
-    if (low is not None and low < 0) or (high is not None and high <= (low or 0.0)):
-        raise ValueError(f"the band must have 0 <= fmin < fmax, not fmin={low} and fmax={high} Hz: correct it.")
+    sites = sites_of(detectors)
+    limits = time_range(start, end)
+    low, high = band_limits(fmin, fmax)
     files, table, chosen = _scanned(pattern, sites, limits)
     return files, table[~chosen], arrange(files, table[chosen], low, high), sites
 
@@ -296,10 +293,10 @@ def find_sfts(
     >>> jfstat.find_sfts('data/*.sft', detectors='H1').times.detectors
     ('H1',)
     """
-    sites = _sites(detectors)
+    sites = sites_of(detectors)
     mine = {site.prefix: site for site in own}
     wanted = {name: mine.get(name, site) for name, site in sites.items()}
-    files, table, chosen = _scanned(pattern, wanted, _time_range(start, end), mine)
+    files, table, chosen = _scanned(pattern, wanted, time_range(start, end), mine)
     table, others = table[chosen], table[~chosen]
     order = np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])
     table = table[order]
@@ -313,23 +310,6 @@ def find_sfts(
     layout = arrange(files, table, first_bin / tsft, (last_bin + 1) / tsft)
     times = _as_sfts(layout, np.empty((len(layout.heads), 0), np.complex64), mine | wanted)
     return SFTFiles(files, layout, times, check_crc, others)
-
-
-def _sites(detectors: DetectorLike | Iterable[DetectorLike] | None) -> dict[str, Detector]:
-    """Return the detectors to keep by their prefixes; an empty mapping keeps all."""
-    return {} if detectors is None else {site.prefix: site for site in get_detectors(detectors)}
-
-
-def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
-    """Return the limits in GPS nanoseconds, which compare exactly with the files' times."""
-    limits = []
-    for time, name in ((start, "start"), (end, "end")):
-        seconds = None if time is None else gps_seconds(time, name)
-        limits.append(None if seconds is None else math.floor(seconds) * 10**9 + round(seconds % 1 * 1e9))
-    since, until = limits
-    if since is not None and until is not None and since >= until:
-        raise ValueError(f"start must be before end, not start={start!s} and end={end!s}: correct them.")
-    return since, until
 
 
 def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, until: int | None) -> np.ndarray:
@@ -348,12 +328,7 @@ def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, unti
     present = [name.decode() for name in np.unique(table["detector"][chosen])]
     if wanted is None:
         return chosen
-    absent = [name for name in wanted if name not in present]
-    if absent:
-        raise ValueError(
-            f"detectors: there are no SFTs of {', '.join(absent)} among the files and times asked for, only of "
-            f"{', '.join(present)}; add files or leave detectors out."
-        )
+    require_present(wanted, present, "SFTs")
     return chosen & np.isin(table["detector"], np.array(wanted, "S2"))
 
 

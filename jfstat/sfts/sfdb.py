@@ -12,15 +12,16 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.files import opened, stamp_of, unreadable
-from jfstat.geometry.detectors import DetectorLike, get_detectors
+from jfstat.geometry.detectors import DETECTORS, DetectorLike
 from jfstat.public import host
 from jfstat.sfts.container import CLOSE, SFTs, SFTSeries
 from jfstat.sfts.headers import LONGEST
 from jfstat.sfts.layout import bins_of_band
 from jfstat.sfts.patterns import Pattern, find_files
+from jfstat.sfts.selection import band_limits, require_present, sites_of, time_range
 from jfstat.sfts.windows import TUKEY_STEPS
 from jfstat.signal.times import TimeLike
-from jfstat.validation import FrequencyLike, frequency, gps_seconds, shown, time_pairs
+from jfstat.validation import FrequencyLike, shown, time_pairs
 
 SUFFIXES = (".SFDB09", ".sfdb09", ".SFDB", ".sfdb")
 SHORTEST = 1e-3
@@ -126,13 +127,10 @@ def read_sfdb(
     --------
     >>> sfts = jfstat.read_sfdb('sfdbs/*.SFDB09', fmin=49.0, fmax=51.0)  # doctest: +SKIP
     """
-    low = None if fmin is None else frequency(fmin, "fmin")
-    high = None if fmax is None else frequency(fmax, "fmax")
-    if (low is not None and low < 0) or (high is not None and high <= (low or 0.0)):
-        raise ValueError(f"the band must have 0 <= fmin < fmax, not fmin={low} and fmax={high} Hz: correct it.")
+    low, high = band_limits(fmin, fmax)
     if isinstance(zeros, bool) or not isinstance(zeros, (int, float, np.number)) or not 0 <= zeros <= 1:
         raise ValueError(f"zeros must be a number from 0 to 1, not {shown(zeros)}: give the part that may be zero.")
-    sites = {} if detectors is None else {site.prefix: site for site in get_detectors(detectors)}
+    sites = sites_of(detectors)
     files = find_files(pattern, "SFDB", SUFFIXES)
     table = np.concatenate([_scanned(path, i) for i, path in enumerate(files)])
     table = table[_asked_for(table, list(sites), start, end, segments)]
@@ -142,31 +140,28 @@ def read_sfdb(
         length = float(table["header"]["tbase"][np.argmax(other)])
         raise ValueError(f"pattern: the SFDBs have transforms of {tsft!r} s and {length!r} s: read one kind at a time.")
     zeroed = _zeros(table["header"]) > zeros
-    parts, overlapping = [], 0
-    for number in sorted(DETECTOR_OF, key=lambda n: DETECTOR_OF[n]):
+    parts: dict[str, np.ndarray] = {}
+    for name, number in sorted((name, number) for number, name in DETECTOR_OF.items()):
         own = table[(table["header"]["detector"] == number) & ~zeroed]
         if len(own):
-            kept = own[_apart(files, own, tsft)]
-            overlapping += len(own) - len(kept)
-            parts.append(kept)
+            parts[name] = own[_apart(files, own, tsft)]
     if not parts:
         raise ValueError(f"zeros={zeros:g}: more of the strain is zero in all {len(table)} transforms; raise it.")
-    there = [DETECTOR_OF[int(own["header"]["detector"][0])] for own in parts]
-    lost = [name for name in sites if name not in there]
+    lost = [name for name in sites if name not in parts]
     if lost:
         raise ValueError(f"zeros={zeros:g}: more of the strain is zero in all transforms of {lost[0]}; raise it.")
-    first, last = _band(files, np.concatenate(parts), low, high)
+    first, last = _band(files, np.concatenate(list(parts.values())), low, high)
     series = []
-    for own in parts:
-        header = own["header"]
-        name = DETECTOR_OF[int(header["detector"][0])]
-        site = sites.get(name) or get_detectors(name)[0]
+    for name, own in parts.items():
+        header, site = own["header"], sites.get(name) or DETECTORS[name]
         data = _read(files, own, first, last)
         gps, gps_ns = header["gps"].astype(np.int64), header["gps_ns"].astype(np.int64)
         series.append(SFTSeries.of(site, gps, gps_ns, data, _window(files, own)))
-    if np.any(zeroed) or overlapping:
+    n_zeroed = int(zeroed.sum())
+    overlapping = len(table) - n_zeroed - sum(map(len, parts.values()))
+    if n_zeroed or overlapping:
         warnings.warn(
-            f"{int(zeroed.sum()) + overlapping} of {len(table)} transforms are left out: {_counted(table[zeroed])} "
+            f"{n_zeroed + overlapping} of {len(table)} transforms are left out: {_counted(table[zeroed])} "
             f"have more zeros than {zeros:g} of their strain, {overlapping} overlap others.",
             stacklevel=3,
         )
@@ -271,13 +266,14 @@ def _asked_for(
     ValueError
         If none has, or a detector none of the times.
     """
-    header = table["header"]
+    header, (since, until) = table["header"], time_range(start, end)
     times, names = _seconds(header), np.array([DETECTOR_OF[int(n)] for n in header["detector"]])
+    exact = header["gps"] * np.int64(10**9) + header["gps_ns"]
     chosen = np.ones(len(table), bool)
-    if start is not None:
-        chosen &= times >= gps_seconds(start, "start")
-    if end is not None:
-        chosen &= times < gps_seconds(end, "end")
+    if since is not None:
+        chosen &= exact >= since
+    if until is not None:
+        chosen &= exact < until
     if segments is not None:
         pairs = np.array(time_pairs(segments))
         ends = times + header["tbase"]
@@ -288,13 +284,7 @@ def _asked_for(
             f"no transform lies in start, end and segments: those of the files start at GPS {times.min():.0f} to "
             f"{times.max():.0f}; choose times among these."
         )
-    absent = [name for name in detectors if name not in names[chosen]]
-    if absent:
-        present = ", ".join(np.unique(names[chosen]))
-        raise ValueError(
-            f"detectors: there are no transforms of {', '.join(absent)} among the files and times asked for, only of "
-            f"{present}; add files or leave detectors out."
-        )
+    require_present(detectors, np.unique(names[chosen]).tolist(), "transforms")
     return chosen & np.isin(names, detectors) if detectors else chosen
 
 
