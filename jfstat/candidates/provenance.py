@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,11 @@ from jfstat.version import __version__
 if TYPE_CHECKING:
     from jfstat.data.observation import Observation
     from jfstat.signal.times import GPSTime, TimeLike
+
+
+SAME_FLOOR = 0.05
+"""Largest relative difference of noise floors of the same data: of one table a signal may have been subtracted, or a
+slightly different band prepared."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,12 @@ class Provenance:
         """Entries as plain values and lists of them, by name."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: list(x) if isinstance(x, tuple) else x for key, x in given.items() if x is not None}
+
+
+def other_floors(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether the metas of two tables have noise floors that differ by more than `SAME_FLOOR`."""
+    floors = [np.array(meta.get("sqrt_sx") or [np.nan], np.float64) for meta in (one, other)]
+    return bool(np.any(np.abs(floors[0] / floors[1] - 1) > SAME_FLOOR))
 
 
 def reftime_of(table: object, default: Any = None) -> Any:

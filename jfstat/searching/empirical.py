@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat import kinds
+from jfstat.candidates.provenance import other_floors
 from jfstat.candidates.tables import in_units, plain_column
 from jfstat.maths.gumbel import Maximum, Scale, is_gumbel, log_likelihood
 from jfstat.public import host
+from jfstat.searching.result import SAME_KIND
 from jfstat.searching.statistics import statistic_of
 from jfstat.validation import probability
 
@@ -27,14 +29,10 @@ OWN_SCALE = 5.41
 CREDIBILITY = 0.9
 """Probability of the intervals that are given."""
 COMMON, OWN, RANK = "common", "own", "rank"
-SAME_SEARCH = ("statistic", "detectors", "ephemeris", "start", "tspan", "tsft", "n_sfts", "n_segments", "fmin", "fmax")
-SAME_SEARCH += ("dfreq", "reftime", "n_templates", "veto_lines")
-SAME_SEARCH += ("transitions", "amplitude", "subband", "transient", "bins", "mismatch")
+SAME_SEARCH = (*SAME_KIND, "fmin", "fmax", "n_templates")
 """Keys of meta in which a search and its background agree."""
 SAME_PRIOR = ("Fstar0", "oLGX")
 """Keys in which they agree if the statistic is one with a prior of lines."""
-SAME_FLOOR = 0.05
-"""Largest relative difference of their noise floors: a signal may have been subtracted for the background."""
 SAME_TEMPLATE = 1e-9
 """Largest difference of a candidate's parameter from the bank's range, relative to its largest value."""
 
@@ -110,12 +108,14 @@ def empirical_false_alarm(found: AnyTable, background: AnyTable) -> QTable:
             f"background has no sub-band for the candidate at {outside:.10g} Hz: give the table of the search, before "
             "its candidates are refined."
         )
-    alarms = np.zeros((3, len(freq)))
+    alarms, alike = np.zeros((3, len(freq))), Counter(own.ranks for own in subbands)
     for i in np.unique(place):
         own = place == i
         alarms[:, own] = subbands[i].alarms(value[own])
-        alarms[1:, own] = _in_search(alarms[1:, own], subbands, i)
-    alarms[0] = _in_search(alarms[0], subbands)
+        # the true probability, of which these are limits, may lie between those that ranks can have
+        true = alike - Counter([subbands[i].ranks]) + Counter([None])
+        alarms[1:, own] = _in_search(alarms[1:, own], true)
+    alarms[0] = _in_search(alarms[0], alike)
     judged: Any = QTable(found, copy=True)
     names = (f"empirical_false_alarm{end}" for end in ("", "_low", "_high"))
     for name, x in zip(names, alarms, strict=True):
@@ -164,7 +164,7 @@ def empirical_thresholds(background: AnyTable, false_alarm: float = 0.01) -> QTa
     """
     alarm = probability(false_alarm, "false_alarm", "try 0.01")
     subbands = _subbands(background)
-    each = _in_subband(alarm, subbands)
+    each = _in_subband(alarm, Counter(own.ranks for own in subbands))
     rows = [own.threshold(each) for own in subbands]
     columns = {
         "fmin": np.array([own.low for own in subbands]),
@@ -197,6 +197,11 @@ class _Subband:
     kind: str = RANK
     maximum: Maximum | None = None
 
+    @property
+    def ranks(self) -> int | None:
+        """Number of maxima among which ranks are counted; None if probabilities are extrapolated."""
+        return None if self.maximum is not None else len(self.maxima)
+
     def alarms(self, x: np.ndarray) -> np.ndarray:
         """Return the probability that noise reaches x in this sub-band, and the ends of its interval: (3, n)."""
         if self.maximum is not None:
@@ -224,25 +229,22 @@ def _possible(p: ArrayLike, n: int) -> np.ndarray:
     return np.floor(np.asarray(p) * (n + 1) + 1e-9)
 
 
-def _in_search(p: ArrayLike, subbands: list[_Subband], true: int | None = None) -> np.ndarray:
-    """Return how often noise gives any sub-band a probability of at most p: (...) from (...).
-
-    Of the sub-band number `true`, if given, p is the true probability, which may lie between those that it can have.
-    """
+def _in_search(p: ArrayLike, alike: Counter[int | None]) -> np.ndarray:
+    """Return how often noise gives any sub-band a probability of at most p, (...) from (...), given how many sub-bands
+    have the same `ranks`."""
     x = np.asarray(p)
-    alike = Counter(None if own.maximum is not None or i == true else len(own.maxima) for i, own in enumerate(subbands))
     with np.errstate(divide="ignore"):  # a probability of 1
         none = sum(count * np.log1p(-(x if n is None else _possible(x, n) / (n + 1))) for n, count in alike.items())
     return -np.expm1(none)
 
 
-def _in_subband(alarm: float, subbands: list[_Subband]) -> float:
+def _in_subband(alarm: float, alike: Counter[int | None]) -> float:
     """Return the largest probability that noise gives any sub-band as rarely as asked for, by bisection: `_in_search`
     has steps."""
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if _in_search(middle, subbands) <= alarm else (low, middle)
+        low, high = (middle, high) if _in_search(middle, alike) <= alarm else (low, middle)
     return low
 
 
@@ -307,8 +309,7 @@ def _check_same(found: AnyTable, background: AnyTable, column: str) -> None:
         )
     if column != (other := _loudness(background, "background")):
         raise ValueError(f"background is of another ranking: it has {other}, and found {column}; give its own.")
-    floors = [np.array(meta.get("sqrt_sx") or [np.nan], np.float64) for meta in (theirs, own)]
-    if np.any(np.abs(floors[0] / floors[1] - 1) > SAME_FLOOR):
+    if other_floors(theirs, own):
         raise ValueError("background is of other data, with other noise floors: give that of the same data.")
     for name, (low, high) in own.get("bank", {}).items():
         value = plain_column(found, name) if name in found.colnames else np.zeros(0)

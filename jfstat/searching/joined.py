@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jfstat import kinds
+from jfstat.candidates.provenance import other_floors
 from jfstat.candidates.tables import AnyTable, Meta, plain_column
 from jfstat.public import host
-from jfstat.searching.reduce.state import louder
-from jfstat.searching.result import SUBBAND_KEYS, subband_columns
+from jfstat.searching.result import SAME_KIND, summed_tallies
 from jfstat.searching.statistics import statistic_of
 
 if TYPE_CHECKING:
     from astropy.table import QTable
 
-SAME = ("statistic", "reftime", "detectors", "ephemeris", "start", "tspan", "tsft", "n_sfts", "n_segments", "dfreq")
-SAME += ("ranking", "bsgl_threshold", "Fstar0", "oLGX", "veto_lines", "twoF_edges", "n_subbands")
-SAME += ("transitions", "amplitude", "subband", "transient", "bins", "mismatch")
+SAME = (*SAME_KIND, "ranking", "bsgl_threshold", "Fstar0", "oLGX", "twoF_edges", "n_subbands")
 """Entries of meta in which searches must agree, so that their values and numbers of trials can be added up."""
 SAME_OF_SUBBANDS = ("fmin", "fmax")
 """Further such entries if there is a best path in each sub-band, which are counted from the start of the band."""
-SAME_FLOOR = 0.05
-"""Largest relative difference of the noise floors of one band."""
 NEEDED = ("n_twoF", "n_templates", "twoF_histogram", "loudest_per_subband", "fmin", "fmax", "parameters")
 
 
@@ -48,9 +44,9 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
         search's own bank. In meta the numbers of templates and of values, and the histogram, are sums,
         ``loudest_per_subband`` has the loudest of all, ``false_alarm`` is for all searches together, and ``n_searches``
         their number; ``lines`` has the known lines of all. Other entries in which the searches differ are left out.
-        Clusters are those of each search. Where patches overlap a signal has several
-        rows: `distinct` joins them once they are refined. Values of the overlaps count twice, so that the false-alarm
-        probability is an upper bound there, too.
+        Clusters are those of each search. Where patches overlap a signal has several rows: `distinct` joins them once
+        they are refined. Values of the overlaps count twice, so that the false-alarm probability is an upper bound
+        there, too.
 
     Raises
     ------
@@ -59,8 +55,7 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
     ValueError
         If it is empty, a table is none of a whole search or was judged by the background of its own, or the searches
         differ in data (their times, detectors and, of one band, noise floors), statistic, prior of lines, reference
-        time or columns, or by their bands although there is a best
-        path in each sub-band.
+        time or columns, or by their bands although there is a best path in each sub-band.
 
     Examples
     --------
@@ -121,17 +116,11 @@ def _check_same(first: AnyTable, other: AnyTable, i: int) -> None:
             f"{first.meta.get(differing)} in tables[0]; join like ones only."
         )
     same_band = all(first.meta[key] == other.meta[key] for key in ("fmin", "fmax"))
-    if same_band and not _same_floors(first.meta.get("sqrt_sx"), other.meta.get("sqrt_sx")):
+    if same_band and other_floors(first.meta, other.meta):  # programs estimate them from slightly different bands
         raise ValueError(f"tables[{i}] is of other data than tables[0], with other noise floors: join like ones only.")
     odd = sorted((set(first.colnames) ^ set(other.colnames)) - {"search"})
     if odd:
         raise ValueError(f"tables[{i}] has other columns than tables[0] ({', '.join(odd)}): search alike.")
-
-
-def _same_floors(one: Sequence[float | None] | None, other: Sequence[float | None] | None) -> bool:
-    """Return whether noise floors are alike; programs estimate them from slightly different bands for each patch."""
-    floors = np.array([np.array(x or [np.nan], np.float64) for x in (one, other)])
-    return not np.any(np.abs(floors[0] / floors[1] - 1) > SAME_FLOOR)
 
 
 def _equal(one: object, other: object) -> bool:
@@ -143,12 +132,7 @@ def _equal(one: object, other: object) -> bool:
 
 def _joint(metas: list[Meta]) -> Meta:
     """Return the meta of searches together."""
-    first = metas[0]
-    same = {key: x for key, x in first.items() if all(key in meta and _equal(meta[key], x) for meta in metas)}
-    loudest: dict[tuple[float, float], float] = {}
-    for meta in metas:
-        rows = zip(*(meta["loudest_per_subband"][key] for key in SUBBAND_KEYS), strict=True)
-        loudest = louder(loudest, {(start, stop): value for start, stop, value in rows})
+    same = {key: x for key, x in metas[0].items() if all(key in meta and _equal(meta[key], x) for meta in metas)}
     lines = [line for meta in metas for line in meta.get("lines", ())]
     if any("lines" in meta for meta in metas):
         same["lines"] = [line for i, line in enumerate(lines) if line not in lines[:i]]
@@ -157,11 +141,8 @@ def _joint(metas: list[Meta]) -> Meta:
     return same | {
         "n_searches": sum(meta.get("n_searches", 1) for meta in metas),
         "n_templates": sum(meta["n_templates"] for meta in metas),
-        "n_twoF": sum(meta["n_twoF"] for meta in metas),
-        "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
-        "loudest_per_subband": subband_columns(loudest),
+        **summed_tallies(metas),
         "fmin": min(meta["fmin"] for meta in metas),
         "fmax": max(meta["fmax"] for meta in metas),
         "parameters": list(dict.fromkeys(name for meta in metas for name in meta["parameters"])),
-        "ranking": first["ranking"],
     }

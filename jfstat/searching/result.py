@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,7 @@ from jfstat.metrics.phasemetric import flat_metric
 from jfstat.processor import processor_kind
 from jfstat.searching.division import Division
 from jfstat.searching.options import Keep
-from jfstat.searching.reduce.state import State
+from jfstat.searching.reduce.state import State, louder
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.session.identity import Identity
 from jfstat.searching.statistic import Statistic, Task
@@ -37,6 +37,20 @@ if TYPE_CHECKING:
 
 SUBBAND_KEYS = ("start", "stop", "twoF")
 """Keys of ``meta["loudest_per_subband"]``: first frequency and end of each sub-band, Hz, and the loudest 2F in it."""
+SAME_KIND = (
+    "statistic",
+    "detectors",
+    "ephemeris",
+    "start",
+    "tspan",
+    "tsft",
+    "n_sfts",
+    "n_segments",
+    "dfreq",
+    "reftime",
+)
+SAME_KIND += ("veto_lines", "transitions", "amplitude", "subband", "transient", "bins", "mismatch")
+"""Keys of meta in which searches of the same data by one statistic agree, whatever their templates and bands."""
 OWN_KEYS = ("unit", "identity", "parts", "metric", "sampling")
 """Keys of meta that only the tables of units have, for `merge`."""
 
@@ -265,3 +279,16 @@ def subband_columns(loudest: dict[tuple[float, float], float]) -> dict[str, list
     """Return ``meta["loudest_per_subband"]``, given the loudest 2F by first frequency and end, Hz."""
     rows = sorted((*ends, twoF) for ends, twoF in loudest.items())
     return {key: [row[i] for row in rows] for i, key in enumerate(SUBBAND_KEYS)}
+
+
+def summed_tallies(metas: Sequence[Meta]) -> Meta:
+    """Return the entries of meta that count all values, of several searches or units together."""
+    loudest: dict[tuple[float, float], float] = {}
+    for meta in metas:
+        rows = zip(*(meta["loudest_per_subband"][key] for key in SUBBAND_KEYS), strict=True)
+        loudest = louder(loudest, {(start, stop): value for start, stop, value in rows})
+    return {
+        "n_twoF": sum(meta["n_twoF"] for meta in metas),
+        "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
+        "loudest_per_subband": subband_columns(loudest),
+    }

@@ -12,8 +12,7 @@ import numpy as np
 from jfstat.candidates.tables import AnyTable, Meta, plain_column
 from jfstat.engines.reduction import BINS
 from jfstat.public import public
-from jfstat.searching.reduce.state import louder
-from jfstat.searching.result import SUBBAND_KEYS, finished, subband_columns
+from jfstat.searching.result import SUBBAND_KEYS, finished, summed_tallies
 from jfstat.searching.session.identity import differences
 from jfstat.searching.statistics import STATISTICS, statistic_of
 from jfstat.validation import is_whole
@@ -37,8 +36,8 @@ def merge(tables: Sequence[QTable]) -> QTable:
     """Merge the tables of all units of a search into the table that the undivided search would have given.
 
     Every unit keeps up to `top` candidates, and the loudest `top` of all remain. Clusters (`Keep.cluster`) form here.
-    Units share one bank. Searches of different patches of the sky or bands are not units of one search: the guide shows
-    how to join their tables.
+    Units share one bank. Searches of different patches of the sky or bands are not units of one search: `join_searches`
+    joins their tables.
 
     Parameters
     ----------
@@ -78,20 +77,14 @@ def merge(tables: Sequence[QTable]) -> QTable:
     loud = columns[statistic_of(metas[0]).loudness(metas[0])]
     order = np.lexsort((columns["freq"], columns["template"], -loud))[: metas[0]["top"]]
     columns = {name: x[order] for name, x in columns.items()}
-    loudest: dict[tuple[float, float], float] = {}
-    for meta in metas:
-        rows = zip(*(meta["loudest_per_subband"][key] for key in SUBBAND_KEYS), strict=True)
-        loudest = louder(loudest, {(start, stop): twoF for start, stop, twoF in rows})
+    tallies = summed_tallies(metas)
     meta = metas[0] | {
-        "n_twoF": sum(meta["n_twoF"] for meta in metas),
         "engine": ", ".join(sorted({meta["engine"] for meta in metas})),
         "processor": ", ".join(sorted(kinds)),
         "device_bytes": max(meta["device_bytes"] for meta in metas),
-        "twoF_histogram": np.sum([meta["twoF_histogram"] for meta in metas], axis=0).tolist(),
-        "loudest_per_subband": subband_columns(loudest),
     }
     try:
-        return finished(columns, meta).in_units
+        return finished(columns, meta | tallies).in_units
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:  # values were changed
         raise ValueError(
             f"tables are damaged or changed ({type(error).__name__}: {error}): do these units again."
