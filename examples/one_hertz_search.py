@@ -177,7 +177,7 @@ def depth(observation: Observation, n_values: float, lost: float) -> float:
     n_segments = observation.n_segments or 1
     threshold = threshold_of_mean(FALSE_ALARM, n_values, n_segments)
     _, power = unit_power(observation, None, 0.0, 4000, 0)
-    h0 = strain_exceeding(threshold, n_segments, power * (1 - lost), CONFIDENCE)
+    h0 = strain_exceeding([(threshold, power * (1 - lost))], n_segments, CONFIDENCE)
     return float(jfstat.sensitivity_depth(observation, h0))
 
 

@@ -21,6 +21,8 @@ from jfstat.statistic.fstat import noise_level, optimal_power, require_noise_flo
 from jfstat.validation import NumberLike, float64_of, positive_number, probability, shown, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
 ANY_FREQUENCY = 100.0
@@ -140,33 +142,35 @@ def sensitivity(
     least = checked_threshold(threshold)
     wanted = probability(confidence, "confidence", "give one such as 0.95")
     n_segments, power = unit_power(data, population, mismatch, samples, seed)
-    return strain_exceeding(least, n_segments, power, wanted)
+    return strain_exceeding([(least, power)], n_segments, wanted)
 
 
-def strain_exceeding(threshold: float, n_segments: int, power: np.ndarray, wanted: float) -> float:
-    """Return the h0 at which draws exceed a threshold with a wanted probability; see `sensitivity`.
+def strain_exceeding(conditions: Sequence[tuple[float, np.ndarray]], n_segments: int, wanted: float) -> float:
+    """Return the h0 at which draws meet all conditions with at least a wanted probability; see `sensitivity`.
 
     Parameters
     ----------
-    threshold : float
-        Value of 2F, or of its mean over segments.
+    conditions : sequence of (float, (n,) float64)
+        Values of 2F, or of its mean over segments, that must be exceeded, and the power from `unit_power` of the value
+        that must exceed each. The probability of missing several is taken to be the sum of those of missing each.
     n_segments : int
-    power : (n,) float64
-        From `unit_power`.
     wanted : float
     """
     from scipy.optimize import brentq
 
-    least, middle = threshold, float(np.median(power))
+    middle = min(float(np.median(power)) for _, power in conditions)
     if not middle > 0:
         raise ValueError("most signals of the population leave no trace in the data: check its positions.")
 
     def excess(root: float) -> float:
-        return _passing(n_segments * least, 4 * n_segments, root / np.sqrt(middle), power) - wanted
+        h0 = root / np.sqrt(middle)
+        missed = sum(1 - _passing(n_segments * least, 4 * n_segments, h0, power) for least, power in conditions)
+        return 1 - missed - wanted
 
+    largest = max(least for least, _ in conditions)
     if excess(0.0) >= 0:
-        raise ValueError(f"threshold={least:g} is exceeded by noise alone with this confidence: raise it.")
-    high = np.sqrt(n_segments * least)
+        raise ValueError(f"threshold={largest:g} is exceeded by noise alone with this confidence: raise it.")
+    high = np.sqrt(n_segments * largest)
     while excess(high) < 0:
         high *= 2
     found: Any = brentq(excess, 0.0, high, xtol=1e-9 * high)

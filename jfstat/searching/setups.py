@@ -29,8 +29,15 @@ examples/one_hertz_setups.json. Half of the mismatch, the mean of the metric's o
 best of several templates counts, and losses grow more slowly than the metric says."""
 NEAREST_FREQUENCY, INTERPOLATED_FREQUENCY = 0.065, 0.08
 """Mean loss from frequencies 1/(2T) apart, without interpolation, and with it, as measured there (0.05 to 0.11)."""
+REFINED_MISMATCH = 0.02
+"""Mismatch of a bank with about as many independent values as 2F has in a continuous region, for thresholds of refined
+candidates. The expected number of peaks of chi-squared in a Gaussian field's covariance (Worsley 1994, Adv. Appl.
+Probab. 26, 13) is that of values of such a bank above a threshold, or fewer, if these occur once in 1e17 values or more
+often, with one to five parameters and 4 to 400 degrees of freedom."""
+BETWEEN_FREQUENCIES = np.pi**2 / 48
+"""Mismatch halfway between frequencies 1/(2T) apart."""
 CONFIDENCE = 0.95
-"""Detection probability of signals as strong as `h0`."""
+"""Least detection probability of signals as strong as `h0`."""
 SAMPLES = 4000
 """Number of draws from the population."""
 RANGES = "freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", "orbit", "region", "reftime"
@@ -48,6 +55,7 @@ def search_setups(
     population: Population | None = None,
     false_alarm: float = 0.01,
     progress: bool = True,
+    followed: tuple[float, float] | None = None,
 ) -> QTable:
     """Return what searches over segments would cost, and how weak a signal each would find, the most sensitive first.
 
@@ -78,6 +86,11 @@ def search_setups(
         of neighbouring templates are not, so that the threshold is a little too high.
     progress : bool
         Whether to show a progress bar.
+    followed : (float, float), optional
+        For searches whose candidates are all followed up, as by `refine` with the same segments: how many candidates
+        of noise there may be, and the time that the follow-up of one takes, s. So many lower the threshold of the
+        search far enough that a coarse bank misses few of the signals that are significant at their peaks (Brady &
+        Creighton 2000, Phys. Rev. D 61, 082001; Cutler, Gholami & Krishnan 2005, Phys. Rev. D 72, 042004).
 
     Returns
     -------
@@ -89,6 +102,9 @@ def search_setups(
         strain of which 95 % of signals exceed it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). For `h0` rho^2 is taken to be
         lower by 0.385 m / (1 + 0.8 m) for the mismatch m and by 0.065 for frequencies 1/(2T) apart, with interpolation
         by 0.32 m / (1 + 0.45 m) for the sum m of both mismatches and by 0.08: about the mean losses of random signals.
+        With `followed`, `threshold` is that of the search, which so many values of noise exceed, and
+        ``refined_threshold`` that of the mean of 2F at a candidate's peak, where nothing is lost, for `false_alarm`
+        among as many values as a bank of mismatch 0.02 has; 95 % of signals of strength `h0`, or more, exceed both.
 
     Raises
     ------
@@ -118,6 +134,7 @@ def search_setups(
         raise ValueError("seconds must be a pair where mismatch has pairs: give the time of adding a value, too.")
     low, high = _band(bank)
     alarm = probability(false_alarm, "false_alarm", "try 0.01")
+    n_followed, cost_followed = _followed(followed)
     rows = []
     with progress_bar(len(seen) * len(pairs), progress, "set-ups", "set-ups") as advance:
         for observation in seen:
@@ -126,27 +143,36 @@ def search_setups(
             _, power = unit_power(observation, population, 0.0, SAMPLES, 0)
             sizes = {own: bank_size(observation, own, **bank) for own in {own for own, _ in pairs}}
             each_size = {own: _coherent_sizes(observation, own, bank) for own in {own for _, own in pairs if own}}
+            peaks = [] if followed is None else [(_refined_threshold(observation, bank, n_frequencies, alarm), power)]
             for own, coherent in pairs:
                 n_templates = sizes[own]
                 most = n_coherent = n_templates * n_segments
                 if coherent:
                     n_coherent = n_segments * float(np.mean(np.minimum(each_size[coherent], n_templates)))
-                cost = each * n_coherent * n_frequencies
+                cost = each * n_coherent * n_frequencies + n_followed * cost_followed
                 cost += adding * most * n_frequencies if coherent and adding is not None else 0.0
-                lost = _mean_loss(own, coherent)
-                threshold = threshold_of_mean(alarm, n_templates * n_frequencies, n_segments)
-                h0 = strain_exceeding(threshold, n_segments, power * (1 - lost), CONFIDENCE)
+                n_twoF = n_templates * n_frequencies
+                if peaks:
+                    threshold = mean_exceeded_by(n_followed, n_twoF, n_segments)
+                else:
+                    threshold = threshold_of_mean(alarm, n_twoF, n_segments)
+                seen_power = power * (1 - _mean_loss(own, coherent))
+                h0 = strain_exceeding([(threshold, seen_power), *peaks], n_segments, CONFIDENCE)
                 depth = float(sensitivity_depth(observation, h0))
-                counts = n_templates, n_coherent, n_templates * n_frequencies
-                rows.append((length, n_segments, own, coherent, *counts, cost, threshold, h0, depth))
+                counts = n_templates, n_coherent, n_twoF
+                thresholds = threshold, *(least for least, _ in peaks)
+                rows.append((length, n_segments, own, coherent, *counts, cost, *thresholds, h0, depth))
                 advance(1, "")
     names = "segment_length", "n_segments", "mismatch", "coherent_mismatch", "n_templates", "n_coherent", "n_twoF"
+    refined = [] if followed is None else ["refined_threshold"]
     rows.sort(key=lambda row: -row[-1])
-    table = QTable(rows=rows, names=[*names, "seconds", "threshold", "h0", "depth"])
+    table = QTable(rows=rows, names=[*names, "seconds", "threshold", *refined, "h0", "depth"])
     table["segment_length"] <<= u.s
     table["seconds"] <<= u.s
     table["depth"] <<= u.Hz**-0.5
     table.meta = {"false_alarm": alarm, "confidence": CONFIDENCE, "band": [low, high]}
+    if followed is not None:
+        table.meta["followed"] = n_followed
     return table
 
 
@@ -189,6 +215,16 @@ def _costs(seconds: object) -> tuple[float, float | None]:
     return positive_number(seconds[0], "seconds", what), positive_number(seconds[1], "seconds", what)
 
 
+def _followed(given: object) -> tuple[float, float]:
+    """Return the number of candidates of noise that are followed up and the time that each takes, s; 0 without."""
+    if given is None:
+        return 0.0, 0.0
+    hint = "followed must be a pair, a number of candidates and the time of one in s"
+    if not (isinstance(given, (tuple, list)) and len(given) == 2):
+        raise ValueError(f"{hint}, not {shown(given)}: try (1e6, 0.02).")
+    return positive_number(given[0], "followed[0]", "a number"), positive_number(given[1], "followed[1]", "a time in s")
+
+
 def _band(bank: object) -> tuple[float, float]:
     """Return the band to be searched, Hz."""
     if not isinstance(bank, Mapping):
@@ -215,6 +251,20 @@ def _coherent_sizes(observation: Observation, mismatch: float, bank: Mapping[str
     own = {**bank, "reftime": observation.reftime.common if reftime is None else reftime}
     chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_SEGMENTS)).round().astype(int))
     return np.array([bank_size(observation.segment(int(i)), mismatch, **own) for i in chosen])
+
+
+def _refined_threshold(observation: Observation, bank: Mapping[str, Any], n_frequencies: int, alarm: float) -> float:
+    """Return the mean of 2F that a peak of noise anywhere in the region exceeds with a probability, at most."""
+    finer = np.sqrt(BETWEEN_FREQUENCIES / REFINED_MISMATCH)
+    n = bank_size(observation, REFINED_MISMATCH, **bank) * n_frequencies * finer
+    return threshold_of_mean(alarm, n, int(observation.n_segments or 0))
+
+
+def mean_exceeded_by(number: float, n: float, n_segments: int) -> float:
+    """Return the mean of 2F over segments that so many of n independent values exceed; 0 if there are fewer."""
+    from scipy.stats import chi2
+
+    return float(chi2.isf(min(1.0, number / n), 4 * n_segments) / n_segments)
 
 
 def threshold_of_mean(false_alarm: float, n: float, n_segments: int) -> float:
