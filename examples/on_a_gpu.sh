@@ -4,7 +4,7 @@
 #     examples/on_a_gpu.sh RESULTS
 #
 # About half an hour on an H200 (tests 6 minutes, pilot 7). What fails does not stop the rest. Needs jfstat with the extra
-# test, and for the kernels' sanitizer cupy and compute-sanitizer.
+# test, for Weave's way of adding cupy, and for the kernels' sanitizer also compute-sanitizer.
 set -u
 results=$(mkdir -p "${1:?name a folder for the results}" && cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -23,6 +23,8 @@ measure search_speed python examples/search_speed.py --only overhead --output "$
 measure transients python examples/transient_search_speed.py --output "$results/transient_search_speed.json"
 measure one_hertz python examples/one_hertz_search.py --run --templates 2e6 --output "$results/one_hertz_search.json"
 measure one_hertz_narrow python examples/one_hertz_search.py --run --width 0.25 --templates 2e6 --output "$results/one_hertz_search_narrow.json"
+measure one_hertz_followed python examples/one_hertz_followed.py --run --weak 60 --output "$results/one_hertz_followed.json"
+measure one_hertz_weave_cuda python examples/one_hertz_weave_cuda.py --output "$results/one_hertz_weave_cuda.json"
 measure devices python examples/search_speed.py --only devices --output "$results/search_devices.json"
 measure pilot python examples/omega_centauri.py all --outdir "$results/pilot" --devices 0
 for tool in memcheck racecheck; do

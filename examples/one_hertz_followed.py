@@ -9,8 +9,9 @@ candidate, where nothing is lost, and the search need only find its neighbourhoo
 The whole search here may have ``--followed`` candidates of noise, and the patch its share of them.
 
 ``--run`` searches the same patch twice. Loud signals show what the bank and the segments' lattices lose; from this
-follows the depth at which 95 % of signals should pass both thresholds. Then weak signals of random orientation, as
-strong as this depth says for the patch, are searched and their candidates refined, and those that pass are counted.
+follows the depth at which 95 % of signals should pass both thresholds. Then weak signals seen edge-on, with random
+polarisation angles, are searched, as strong as the thresholds say for 95 % of them, their candidates refined, and those
+that pass counted. (Among signals of random orientation the strongest would fill the table.)
 Peaks of noise above lower thresholds, of the loudest ``--noise`` values, are counted beside the number that the
 threshold of refined candidates was made for.
 """
@@ -61,6 +62,10 @@ NEAR = 1e-3
 """Largest distance of a signal's candidates from its frequency, Hz: other positions shift it."""
 AT_PEAK = 0.5
 """A refined candidate is the signal's if the sum of 2F over segments is at least that at the signal less this."""
+MOST = 20000
+"""Largest number of values of the search that are kept before they are clustered."""
+MOST_REFINED = 6000
+"""Largest number of candidates that are refined."""
 LEVELS = (1000.0, 300.0, 100.0, 30.0, 10.0)
 """Peaks of noise are counted above thresholds that at most so many should exceed in the patch."""
 
@@ -83,17 +88,6 @@ class Thresholds:
         """What signals that lose so much must exceed in the search and at their peaks."""
         seen = power * (1 - np.random.default_rng(0).choice(lost, len(power)))
         return [(self.search, seen), (self.refined, power)]
-
-
-def directions(centre: Any, radius: float, f1dot: tuple[float, float], n: int, seed: int) -> list[Any]:
-    """Positions in a disc and spin-downs of n signals."""
-    rng = np.random.default_rng(seed)
-    places = []
-    for _ in range(n):
-        turn, away = rng.uniform(0, 2 * np.pi), radius * np.sqrt(rng.uniform())
-        place: Any = centre.directional_offset_by(turn * units.rad, away * units.rad)
-        places.append((float(place.ra.rad), float(place.dec.rad), float(rng.uniform(*f1dot))))
-    return places
 
 
 def main() -> None:
@@ -131,142 +125,169 @@ def main() -> None:
         },
     }
     if arguments.run:
-        result["patch"] = run(arguments, observation, least, result["whole"])
+        result["patch"] = run(arguments, observation, least)
     text = json.dumps(result, indent=1)
     print(text)
     if arguments.output:
         written_to(arguments.output, (text + "\n").encode())
 
 
-def run(
-    arguments: argparse.Namespace, observation: Observation, least: Thresholds, whole: dict[str, float]
-) -> dict[str, Any]:
-    """Search a disc of the sky for loud and for weak signals, and refine the weak ones' candidates."""
-    centre, radius = disc_of(arguments, least.templates / (4 * np.pi))
-    reftime = observation.reftime.common
-    times: dict[str, float] = {}
+class Patch:
+    """A disc of the sky that is searched, and how long each step takes."""
 
-    def timed(name: str, work: Any) -> Any:
+    def __init__(self, arguments: argparse.Namespace, observation: Observation, least: Thresholds):
+        self.arguments, self.observation, self.least = arguments, observation, least
+        self.centre, self.radius = disc_of(arguments, least.templates / (4 * np.pi))
+        self.times: dict[str, float] = {}
+        self.bank: Any = None
+
+    def timed(self, name: str, work: Any) -> Any:
+        """Do something, and say and note how long it takes."""
         began = time.perf_counter()
         result = work()
-        times[name] = time.perf_counter() - began
-        print(f"{name}: {times[name]:.1f} s", flush=True)
+        self.times[name] = time.perf_counter() - began
+        print(f"{name}: {self.times[name]:.1f} s", flush=True)
         return result
 
-    def data_with(signals: list[Any]) -> jfstat.FstatData:
-        data = simulated(arguments, signals, arguments.guard, True)
-        jax.block_until_ready(data.series)
+    def signals(self, n: int, seed: int, amplitude: Any) -> list[Any]:
+        """Signals at random positions within the disc, evenly spread over the band; `amplitude` makes each one's."""
+        rng = np.random.default_rng(seed)
+        made = []
+        for i in range(n):
+            turn, away = rng.uniform(0, 2 * np.pi), 0.95 * self.radius * np.sqrt(rng.uniform())
+            place: Any = self.centre.directional_offset_by(turn * units.rad, away * units.rad)
+            spins = [FMIN + self.arguments.width * (i + 0.5) / n, float(rng.uniform(*self.arguments.f1dot))]
+            reftime = self.observation.reftime.common
+            made.append((jfstat.Doppler(float(place.ra.rad), float(place.dec.rad), spins, reftime), amplitude(rng)))
+        return made
+
+    def data(self, name: str, signals: list[Any]) -> jfstat.FstatData:
+        """Noise with signals, prepared."""
+
+        def made() -> jfstat.FstatData:
+            data = simulated(self.arguments, signals, self.arguments.guard, True)
+            jax.block_until_ready(data.series)
+            return data
+
+        data = self.timed(f"data with {name}", made)
+        if self.bank is None:
+            mismatch, where = self.arguments.mismatch, (self.centre, self.radius)
+            self.bank = self.timed(
+                "bank",
+                lambda: jfstat.template_bank(region=where, f1dot=self.arguments.f1dot, mismatch=mismatch, data=data),
+            )
         return data
 
-    def frequency(i: int, n: int) -> float:
-        return FMIN + arguments.width * (i + 0.5) / n
+    def search(self, name: str, data: jfstat.FstatData, top: int, threshold: float | None = None) -> Any:
+        """Search the disc."""
+        how: dict[str, Any] = dict(top=top, threshold=threshold, keep=jfstat.Keep(cluster=1.0), progress=False)
+        statistic = jfstat.Interpolated(self.arguments.coherent_mismatch)
+        return self.timed(f"search of {name}", lambda: jfstat.search(data, self.bank, statistic, **how))
 
-    # what the bank loses
-    amplitude = jfstat.Amplitude(h0=SQRT_SX["L1"] / DEPTH, cosi=0.4, psi=0.3, phi0=1.0)
-    loud = [
-        (jfstat.Doppler(alpha, delta, [frequency(i, SIGNALS), f1dot], reftime), amplitude)
-        for i, (alpha, delta, f1dot) in enumerate(directions(centre, 0.95 * radius, arguments.f1dot, SIGNALS, 172))
-    ]
-    data = timed("data with loud signals", lambda: data_with(loud))
-    bank = timed(
-        "bank",
-        lambda: jfstat.template_bank(
-            region=(centre, radius), f1dot=arguments.f1dot, mismatch=arguments.mismatch, data=data
-        ),
-    )
-    statistic = jfstat.Interpolated(arguments.coherent_mismatch)
+    def refine(self, name: str, data: jfstat.FstatData, found: Any, merge: bool) -> Any:
+        """Refine candidates in all four parameters."""
+        fit = jfstat.Fit(["freq", "f1dot", "alpha", "delta"])
+        return self.timed(f"refine {name}", lambda: jfstat.refine(data, found, fit=fit, merge=merge, progress=False))
 
-    def search(data: jfstat.FstatData, top: int | None, threshold: float | None) -> Any:
-        return jfstat.search(
-            data, bank, statistic, top=top, threshold=threshold, keep=jfstat.Keep(cluster=1.0), progress=False
-        )
 
-    found = timed("search", lambda: search(data, 1000, None))
+def run(arguments: argparse.Namespace, observation: Observation, least: Thresholds) -> dict[str, Any]:
+    """Search a disc of the sky with loud signals, with weak ones and without; refine candidates of the latter two."""
+    patch = Patch(arguments, observation, least)
+    loud = patch.signals(SIGNALS, 172, lambda rng: jfstat.Amplitude(SQRT_SX["L1"] / DEPTH, cosi=0.4, psi=0.3, phi0=1.0))
+    data = patch.data("loud signals", loud)
+    found = patch.search("loud signals, with compilation", data, 1000)
     lost = losses(data, found, [point for point, _ in loud])
+    del data
     print(f"loud signals lose {lost.mean():.3f} in the mean, {lost.max():.3f} at most", flush=True)
-
-    # weak signals
     isotropic = unit_power(observation, None, 0.0, 4000, 0)[1]
     h0 = strain_exceeding(least.conditions(isotropic, lost), least.n_segments, CONFIDENCE)
-    here = jfstat.Population(alpha=float(centre.ra.rad), delta=float(centre.dec.rad))
-    own_power = unit_power(observation, here, 0.0, 4000, 0)[1]
-    own_h0 = strain_exceeding(least.conditions(own_power, lost), least.n_segments, CONFIDENCE)
-    rng = np.random.default_rng(174)
-    weak = []
-    for i, (alpha, delta, f1dot) in enumerate(directions(centre, 0.95 * radius, arguments.f1dot, arguments.weak, 173)):
-        angles = rng.uniform(-1, 1), rng.uniform(-np.pi / 4, np.pi / 4), rng.uniform(0, 2 * np.pi)
-        point = jfstat.Doppler(alpha, delta, [frequency(i, arguments.weak), f1dot], reftime)
-        weak.append((point, jfstat.Amplitude(own_h0, *angles)))
-    del data
-    data = timed("data with weak signals", lambda: data_with(weak))
-    found = timed("search again, programs compiled", lambda: search(data, None, least.search))
-    print(f"{len(found)} candidates", flush=True)
-    names = ["freq", "f1dot", "alpha", "delta"]
-    refined = timed("refine", lambda: jfstat.refine(data, found, fit=jfstat.Fit(names), progress=False))
-    frequencies = np.array([float(point.fkdot[0]) for point, _ in weak])
-    start = found["freq"].to_value("Hz")
-    at = np.argmin(np.abs(start[:, None] - frequencies), axis=1)
-    near = np.abs(start - frequencies[at]) < NEAR
-    n_near = int(near.sum())
-    value = np.asarray(refined["mean_twoF"])
-    truth = np.array([float(jfstat.mean_twoF(data, point)) for point, _ in weak])
-    peak = near & (least.n_segments * (value - truth[at]) >= -AT_PEAK)
-    in_search = np.unique(at[near])
-    at_peak = np.unique(at[peak])
-    detected = np.unique(at[peak & (value >= least.refined)])
-    print(f"{len(found)} candidates, {n_near} near signals; of {len(weak)} signals {len(in_search)} have any,", end=" ")
-    print(f"{len(at_peak)} end at the peak and {len(detected)} above the threshold", flush=True)
-
-    # peaks of noise
-    loudest = timed("search for peaks of noise", lambda: search(data, arguments.noise, None))
-    apart = np.min(np.abs(loudest["freq"].to_value("Hz")[:, None] - frequencies), axis=1)
-    noise = loudest[apart > NEAR]
-    peaks = timed(
-        "refine noise", lambda: jfstat.refine(data, noise, fit=jfstat.Fit(names), merge=True, progress=False)
-    )
-    share = len(bank) / least.templates * (1 - 2 * NEAR * len(weak) / arguments.width)
-    levels = chi2.isf(np.array(LEVELS) / (share * least.n_refined), 4 * least.n_segments) / least.n_segments
-    values = np.asarray(peaks["mean_twoF"])
-    seconds = times["refine noise"] / len(noise)
-    sums = times["search again, programs compiled"]
-    plan = cost(arguments, len(bank), found.meta["n_coherent"] / data.layout.n_frequencies)
+    weak = weak_signals(patch, lost)
+    noise = peaks_of_noise(patch)
+    seconds = patch.times["search of noise"] - noise.pop("seconds_coherent")
+    each = noise["milliseconds_each"] / 1e3
+    sums = seconds * least.templates / len(patch.bank)
     return {
         "device": jax.devices()[0].device_kind,
-        "centre_rad": [float(centre.ra.rad), float(centre.dec.rad)],
-        "radius_rad": radius,
-        "seconds": times,
-        "n_templates": len(bank),
+        "centre_rad": [float(patch.centre.ra.rad), float(patch.centre.dec.rad)],
+        "radius_rad": patch.radius,
+        "seconds": patch.times,
+        "n_templates": len(patch.bank),
         "n_twoF": found.meta["n_twoF"],
         "n_coherent": found.meta["n_coherent"],
         "engine": found.meta["engine"],
-        "seconds_a_sum": sums / (found.meta["n_twoF"] * arguments.segments),
+        "seconds_a_sum": patch.times["search of noise"] / (found.meta["n_twoF"] * arguments.segments),
         "losses": {"signals": SIGNALS, "mean": float(lost.mean()), "largest": float(lost.max()), "all": lost.tolist()},
         "depth": float(jfstat.sensitivity_depth(observation, h0)),
-        "weak_signals": {
-            "depth": float(jfstat.sensitivity_depth(observation, own_h0)),
-            "expected": CONFIDENCE,
-            "signals": len(weak),
-            "with_candidates": len(in_search),
-            "at_their_peaks": len(at_peak),
-            "detected": len(detected),
-            "candidates": len(found),
-            "of_noise": len(found) - n_near,
-            "of_noise_expected": arguments.followed * share,
-        },
-        "noise": {
-            "values": len(noise),
-            "lowest_value": float(np.min(loudest["mean_twoF_interpolated"])),
-            "peaks": len(peaks),
-            "milliseconds_each": 1e3 * seconds,
-            "thresholds": levels.tolist(),
-            "at_most_expected": list(LEVELS),
-            "above": [int(np.sum(values >= level)) for level in levels],
-        },
+        "weak_signals": weak,
+        "noise": noise,
         "whole_search_at_the_speed_of_the_patch": {
-            "seconds_sums": (sums - plan["seconds_coherent"]) * least.templates / len(bank),
-            "seconds_followed": arguments.followed * seconds,
-            "seconds": (sums - plan["seconds_coherent"]) * least.templates / len(bank) + arguments.followed * seconds,
+            "seconds_search": sums,
+            "seconds_followed": arguments.followed * each,
+            "seconds": sums + arguments.followed * each,
         },
+    }
+
+
+def weak_signals(patch: Patch, lost: np.ndarray) -> dict[str, Any]:
+    """How many signals pass both thresholds that are as strong as 95 % of them should be."""
+    arguments, least = patch.arguments, patch.least
+    centre = patch.centre
+    here = jfstat.Population(alpha=float(centre.ra.rad), delta=float(centre.dec.rad), cosi=0.0)
+    power = unit_power(patch.observation, here, 0.0, 4000, 0)[1]
+    h0 = strain_exceeding(least.conditions(power, lost), least.n_segments, CONFIDENCE)
+
+    def edge_on(rng: np.random.Generator) -> jfstat.Amplitude:
+        return jfstat.Amplitude(h0, 0.0, rng.uniform(-np.pi / 4, np.pi / 4), rng.uniform(0, 2 * np.pi))
+
+    signals = patch.signals(arguments.weak, 173, edge_on)
+    data = patch.data("weak signals", signals)
+    found = patch.search("weak signals", data, MOST, least.search)
+    print(f"{len(found)} candidates", flush=True)
+    if len(found) > MOST_REFINED:
+        raise SystemExit(f"more than {MOST_REFINED} candidates: give fewer signals, or a smaller --followed.")
+    refined = patch.refine("candidates of weak signals", data, found, False)
+    frequencies = np.array([float(point.fkdot[0]) for point, _ in signals])
+    start, value = found["freq"].to_value("Hz"), np.asarray(refined["mean_twoF"])
+    nearest = np.argmin(np.abs(start[:, None] - frequencies), axis=1)
+    near = np.abs(start - frequencies[nearest]) < NEAR
+    truth = np.array([float(jfstat.mean_twoF(data, point)) for point, _ in signals])
+    peak = near & (least.n_segments * (value - truth[nearest]) >= -AT_PEAK)
+    numbers = {
+        "depth": float(jfstat.sensitivity_depth(patch.observation, h0)),
+        "expected": CONFIDENCE,
+        "signals": len(signals),
+        "with_candidates": len(np.unique(nearest[near])),
+        "at_their_peaks": len(np.unique(nearest[peak])),
+        "detected": len(np.unique(nearest[peak & (value >= least.refined)])),
+        "candidates": len(found),
+        "of_noise": int(np.sum(~near)),
+        "of_noise_detected": int(np.sum(~near & (value >= least.refined))),
+    }
+    print(numbers, flush=True)
+    return numbers
+
+
+def peaks_of_noise(patch: Patch) -> dict[str, Any]:
+    """How many peaks of noise exceed thresholds that at most so many should exceed."""
+    arguments, least = patch.arguments, patch.least
+    data = patch.data("noise", [])
+    found = patch.search("noise", data, arguments.noise)
+    peaks = patch.refine("candidates of noise", data, found, True)
+    share = len(patch.bank) / least.templates
+    levels = chi2.isf(np.array(LEVELS) / (share * least.n_refined), 4 * least.n_segments) / least.n_segments
+    values = np.asarray(peaks["mean_twoF"])
+    plan = cost(arguments, len(patch.bank), found.meta["n_coherent"] / data.layout.n_frequencies)
+    return {
+        "candidates": len(found),
+        "lowest_value": float(np.min(found["mean_twoF_interpolated"])),
+        "above_threshold_of_search": int(np.sum(found["mean_twoF_interpolated"] >= least.search)),
+        "above_threshold_of_search_expected": arguments.followed * share,
+        "peaks": len(peaks),
+        "milliseconds_each": 1e3 * patch.times["refine candidates of noise"] / len(found),
+        "thresholds": levels.tolist(),
+        "at_most_expected": list(LEVELS),
+        "above": [int(np.sum(values >= level)) for level in levels],
+        "seconds_coherent": plan["seconds_coherent"],
     }
 
 

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 MEAN_LOSS, INTERPOLATED_LOSS = (0.385, 0.8), (0.32, 0.45)
 """Mean loss of rho^2 by a bank over segments, a m / (1 + b m) for its mismatch m, and with interpolation for the sum of
 both mismatches: a and b through the losses of random signals, for mismatches of 0.1 and 0.3 in
-examples/segments_coverage.json (0.24 to 0.44 of m, 0.18 to 0.32 of the sum) and up to 0.8 in
-examples/one_hertz_setups.json. Half of the mismatch, the mean of the metric's own in a lattice A_n*, says too much: the
-best of several templates counts, and losses grow more slowly than the metric says."""
+examples/segments_coverage.json (0.24 to 0.44 of m, 0.18 to 0.32 of the sum) and up to 0.95 in
+examples/one_hertz_setups.json and one_hertz_followed.json. Half of the mismatch, the mean of the metric's own in a
+lattice A_n*, says too much: the best of several templates counts, and losses grow more slowly than the metric says."""
 NEAREST_FREQUENCY, INTERPOLATED_FREQUENCY = 0.065, 0.08
 """Mean loss from frequencies 1/(2T) apart, without interpolation, and with it, as measured there (0.05 to 0.11)."""
 REFINED_MISMATCH = 0.02
 """Mismatch of a bank with about as many independent values as 2F has in a continuous region, for thresholds of refined
-candidates. The expected number of peaks of chi-squared in a Gaussian field's covariance (Worsley 1994, Adv. Appl.
-Probab. 26, 13) is that of values of such a bank above a threshold, or fewer, if these occur once in 1e17 values or more
-often, with one to five parameters and 4 to 400 degrees of freedom."""
+candidates. With one to five parameters and 1 to 100 segments, as many values of such a bank are above a threshold that
+each exceeds once in 1e8 to 1e20 as there are peaks above it (Worsley 1994, Adv. Appl. Probab. 26, 13, with the metric's
+volume), or up to 50 times more, or half as many at worst."""
 BETWEEN_FREQUENCIES = np.pi**2 / 48
 """Mismatch halfway between frequencies 1/(2T) apart."""
 CONFIDENCE = 0.95
@@ -104,7 +104,7 @@ def search_setups(
         by 0.32 m / (1 + 0.45 m) for the sum m of both mismatches and by 0.08: about the mean losses of random signals.
         With `followed`, `threshold` is that of the search, which so many values of noise exceed, and
         ``refined_threshold`` that of the mean of 2F at a candidate's peak, where nothing is lost, for `false_alarm`
-        among as many values as a bank of mismatch 0.02 has; 95 % of signals of strength `h0`, or more, exceed both.
+        among as many values as a bank of mismatch 0.02 has; at least 95 % of signals of strength `h0` exceed both.
 
     Raises
     ------

@@ -43,7 +43,7 @@ def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_limits_run():
-    names = run_page(DOCS / "limits.md", 7)
+    names = run_page(DOCS / "limits.md", 8)
     setups = names["setups"]
     assert len(setups) == 6 and names["best"]["seconds"].value < 100 < setups["seconds"].value.max()
     assert names["depth"] == pytest.approx(79.23, abs=0.2)

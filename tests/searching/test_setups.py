@@ -6,10 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from astropy import units
-from scipy.stats import chi2
+from scipy.special import comb, gammaln
+from scipy.stats import chi2, ncx2
 
 import jfstat
-from jfstat.searching.setups import INTERPOLATED_FREQUENCY, NEAREST_FREQUENCY, _mean_loss
+from jfstat.limits.analytic import unit_power
+from jfstat.maths.lattices import expected_points
+from jfstat.searching.setups import (
+    BETWEEN_FREQUENCIES,
+    INTERPOLATED_FREQUENCY,
+    NEAREST_FREQUENCY,
+    REFINED_MISMATCH,
+    _mean_loss,
+)
 
 START, DAY, PERIOD = 1_167_458_304, 86400.0, 68023.7
 ORBIT = dict(asini=(1.43, 1.45), period=PERIOD, tp=(START, START + 60))
@@ -71,8 +80,73 @@ def test_costs_and_depths_are_those_of_the_formulas(cuts, setups):
         assert row["depth"].value == pytest.approx(float(jfstat.sensitivity_depth(observation, row["h0"])))
 
 
+def test_followed_setups_meet_both_thresholds(cuts, setups):
+    followed, false_alarm = 50.0, 0.01
+    table = jfstat.search_setups(
+        cuts, [0.2, (0.2, 0.4), (0.9, 0.4)], BANK, (1e-9, 1e-10), progress=False, followed=(followed, 2.0)
+    )
+    assert table.meta["followed"] == followed
+    for row in table:
+        observation = next(x for x in cuts if x.n_segments == row["n_segments"])
+        k, power = unit_power(observation, None, 0.0, 4000, 0)
+        beyond = chi2.sf([row["threshold"] * k, row["refined_threshold"] * k], 4 * k)
+        assert beyond[0] * row["n_twoF"] == pytest.approx(followed)
+        n_frequencies = row["n_twoF"] / row["n_templates"]
+        n = jfstat.bank_size(observation, 0.02, **BANK) * n_frequencies * np.sqrt(np.pi**2 / 48 / 0.02)
+        assert 1 - (1 - beyond[1]) ** n == pytest.approx(false_alarm, rel=1e-3)
+        seen = power * (1 - _mean_loss(row["mismatch"], row["coherent_mismatch"]))
+        found = np.mean(ncx2.sf(row["threshold"] * k, 4 * k, row["h0"] ** 2 * seen))
+        refined = np.mean(ncx2.sf(row["refined_threshold"] * k, 4 * k, row["h0"] ** 2 * power))
+        assert found + refined - 1 == pytest.approx(0.95, abs=1e-6)
+    # the same set-up without follow-up costs as much, but for 50 candidates of 2 s, and has a higher threshold
+    for row in setups:
+        same = (table["mismatch"] == row["mismatch"]) & (table["coherent_mismatch"] == row["coherent_mismatch"])
+        own = table[same & (table["n_segments"] == row["n_segments"])][0]
+        assert own["seconds"].value == pytest.approx(row["seconds"].value + 100.0)
+        assert own["threshold"] < row["threshold"] < own["refined_threshold"]
+    # a coarse bank loses less depth if its candidates are followed up
+    coarse, fine = (table[table["mismatch"] == m] for m in (0.9, 0.2))
+    alone = jfstat.search_setups(cuts, [(0.9, 0.4)], BANK, (1e-9, 1e-10), progress=False)
+    assert max(coarse["depth"]) / max(fine["depth"]) > max(alone["depth"]) / max(setups["depth"])
+
+
+def test_everything_is_followed_if_there_are_fewer_values(cuts):
+    table = jfstat.search_setups(cuts[0], 0.2, BANK, 1e-9, progress=False, followed=(1e12, 1e-6))
+    assert table["threshold"][0] == 0 and table["h0"][0] > 0
+
+
+def peak_density(n_parameters, value, degrees):
+    """Expected number of peaks per volume of a chi-squared field by its Euler characteristic (Worsley 1994).
+
+    The covariance of the underlying Gaussian fields falls with half the mismatch, so that the volume is the metric's.
+    """
+    total = 0.0
+    for i in range((n_parameters - 1) // 2 + 1):
+        for j in range(n_parameters - 2 * i):
+            if degrees >= n_parameters - j - 2 * i:
+                sign = (-1) ** (n_parameters - 1 + i + j)
+                scale = gammaln(n_parameters) - gammaln(i + 1) - gammaln(j + 1) - i * np.log(2)
+                total += sign * comb(degrees - 1, n_parameters - 1 - j - 2 * i) * np.exp(scale) * value ** (i + j)
+    log = 0.5 * (degrees - n_parameters) * np.log(value) - value / 2 - 0.5 * (degrees - 2) * np.log(2)
+    return total * np.exp(log - gammaln(degrees / 2)) / (2 * np.pi) ** (n_parameters / 2)
+
+
+def test_peaks_are_about_as_many_as_values_of_the_bank_that_thresholds_assume():
+    for n_parameters in range(1, 6):
+        # a lattice times frequencies as far apart as the mismatch says
+        lattice = expected_points(0.0, n_parameters - 1, float(np.sqrt(REFINED_MISMATCH)))
+        values = lattice / (2 * np.sqrt(REFINED_MISMATCH))
+        for degrees in (4, 40, 104, 400):
+            for p in (1e-8, 1e-12, 1e-17, 1e-20):
+                peaks = peak_density(n_parameters, chi2.isf(p, degrees), degrees)
+                assert 0.02 < peaks / (values * p) < 2
+                assert peaks / (values * p) < 1.3 or n_parameters == 2 or p < 1e-17
+    # frequencies 1/(2T) apart are twice this mismatch's distance apart: half way, (2 pi T)^2 (1/(4T))^2 / 12 is lost
+    assert pytest.approx((2 * np.pi / 4) ** 2 / 12) == BETWEEN_FREQUENCIES
+
+
 def test_mean_losses_are_those_measured():
-    """Ten cases of 2000 random signals, and four searches on a GPU."""
+    """Ten cases of 2000 random signals, and six searches on a GPU."""
     examples = Path(__file__).parents[2] / "examples"
     banks = json.loads((examples / "segments_coverage.json").read_text())["banks"]
     for m in (0.1, 0.3):
@@ -81,7 +155,8 @@ def test_mean_losses_are_those_measured():
         alone, both = (np.mean([bank[name]["mean"] for bank in own]) for name in ("template", "bins"))
         assert _mean_loss(m, 0.0) - NEAREST_FREQUENCY == pytest.approx(alone, rel=0.1)
         assert _mean_loss(m, m) == pytest.approx(both, rel=0.1)
-    for setup in json.loads((examples / "one_hertz_setups.json").read_text())["setups"]:
+    names = "one_hertz_setups.json", "one_hertz_followed.json"
+    for setup in [own for name in names for own in json.loads((examples / name).read_text())["setups"]]:
         said = setup["settings"]
         finer = INTERPOLATED_FREQUENCY * (1 - said["spacing"] ** 2)  # it goes with the square of the spacing
         expected = _mean_loss(said["mismatch"], said["coherent_mismatch"]) - finer
@@ -106,6 +181,33 @@ def test_bad_arguments_are_refused(cuts):
     for kind, message, arguments in wrong:
         with pytest.raises(kind, match=message):
             jfstat.search_setups(*arguments, progress=False)
+    for followed, message in ((1e6, "must be a pair"), ((1e6, 0.0), r"followed\[1\] must be positive")):
+        with pytest.raises(ValueError, match=message):
+            jfstat.search_setups(cuts, [0.1], BANK, 1e-9, progress=False, followed=followed)
+
+
+def test_what_the_pages_say_of_the_followed_search():
+    """Depth and cost beside the search without follow-up, signals and noise, and Weave's way of adding on a GPU."""
+    root = Path(__file__).parents[2]
+
+    def measured(name):
+        return json.loads((root / "examples" / name).read_text())
+
+    alone = measured("one_hertz_setups.json")["setups"][0]
+    for setup in measured("one_hertz_followed.json")["setups"]:
+        assert setup["patch"]["depth"] > alone["patch"]["depth"]
+        weak, noise = setup["patch"]["weak_signals"], setup["patch"]["noise"]
+        assert weak["detected"] >= 58 and weak["at_their_peaks"] == weak["signals"] == 60
+        assert weak["of_noise_detected"] == 0
+        seen, expected = noise["above_threshold_of_search"], noise["above_threshold_of_search_expected"]
+        assert abs(seen - expected) < 3 * expected**0.5
+        assert all(own <= most for own, most in zip(noise["above"], noise["at_most_expected"], strict=True))
+    first = measured("one_hertz_followed.json")["setups"][0]["patch"]
+    whole = "whole_search_at_the_speed_of_the_patch"
+    assert first[whole]["seconds"] < 2e5 < 0.3 * alone[whole]["seconds"] * 1.01
+    theirs = measured("one_hertz_weave_cuda.json")
+    ratios = [own["seconds_a_sum"] / theirs["search"]["seconds_a_sum"] for own in theirs["runs"]]
+    assert min(ratios) > 16
 
 
 @pytest.mark.ci
