@@ -41,11 +41,13 @@ def test_ten_minutes_and_posteriors_run(tmp_path, monkeypatch):
     assert float(names["samples"].fkdot[:, 0].std()) == pytest.approx(row["freq_error"].value, rel=0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_limits_run():
     names = run_page(DOCS / "limits.md", 8)
     setups = names["setups"]
     assert len(setups) == 6 and names["best"]["seconds"].value < 100 < setups["seconds"].value.max()
+    assert len(names["coarse"]) == 6 and names["first"]["threshold"] < names["first"]["refined_threshold"]
+    assert names["coarse"]["depth"].max() > setups["depth"].max()
     assert names["depth"] == pytest.approx(79.23, abs=0.2)
     assert names["strains"]["pulsar"] < names["lossy"] < 1.2 * names["strains"]["pulsar"]
     assert names["brief"].h0 > names["limit"].h0
