@@ -1,6 +1,10 @@
 """Lattices over ranges of orbits: coverage, counts, options; a signal like Sco X-1's from SFT files to the table."""
 
 import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -116,6 +120,25 @@ def test_count_is_that_of_leaci_and_prix_in_long_data():
     thickness = np.sqrt(3) * 2 * 4 / (12 * 3)
     expected = thickness / m * 2 * np.pi**2 * f**2 * (2 * np.pi / PERIOD) * width * (a[1] ** 2 - a[0] ** 2) / 2
     assert expected < len(bank.alpha) < 1.1 * expected
+
+
+@pytest.mark.ci
+def test_banks_over_segments_are_no_larger_than_lalsuites(tmp_path):
+    """BinaryWeave's metric and lattice, called by an example; its committed numbers, and one set-up again."""
+    pytest.importorskip("lalpulsar")
+    examples, name = Path(__file__).parents[2] / "examples", "orbit_banks_against_lalsuite"
+    committed = json.loads((examples / f"{name}.json").read_text())["banks"]
+    written = tmp_path / "banks.json"
+    command = [sys.executable, examples / f"{name}.py", "--setups", committed[0]["setup"], "--output", written]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    again = json.loads(written.read_text())["banks"]
+    assert len(again) == 2
+    for row in [*committed, *again]:
+        assert 0.4 < row["templates"] / row["tiling"] < 1.04
+        assert row["values"] < 0.6 * row["tiling_values"]
+    for row, before in zip(again, committed, strict=False):
+        assert row["tiling"] == pytest.approx(before["tiling"], rel=0.01)
+        assert row["templates"] == pytest.approx(before["templates"], rel=0.01)
 
 
 @pytest.mark.ci
