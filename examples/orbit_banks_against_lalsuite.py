@@ -5,8 +5,8 @@
 BinaryWeave (Mukherjee, Prix & Wette 2023, Phys. Rev. D 107, 062005) is not in LALSuite, but what its banks are made of
 is: the phase metric averaged over segments (XLALComputeDopplerPhaseMetric with a list of segments) in frequency, asini,
 time of the ascending node and period, and A_n* lattices in a box (XLALSetTilingLatticeAndMetric). Both are called here
-at equal set-ups: circular orbits, the same segments, detectors, ranges and mismatches. The metric of LALSuite's lattice is
-that of the middle of the ranges, which are narrow for this reason; jfstat's bank follows the metric.
+at equal set-ups: circular orbits, the same segments, detectors, ranges and mismatches. The metric of LALSuite's lattice
+is that of the middle of the ranges, which are narrow for this reason; jfstat's bank follows the metric.
 
 - ``templates`` and ``tiling``: points without the frequency, whose metric LALSuite's is projected along it: each signal
   is within the mismatch of a template at its best frequency. LALSuite's lattice reaches further beyond the ranges.
@@ -43,7 +43,7 @@ EPHEMERIDES = "earth00-40-DE405.dat.gz", "sun00-40-DE405.dat.gz"
 
 
 class Setup(NamedTuple):
-    """Segments of so many days, one every so many; ranges: asini in s, tp less the start in s, period less 68023.7 s."""
+    """Segments of so many days, one every so many; ranges in s: asini, tp less the start, period less 68023.7."""
 
     name: str
     segments: int
@@ -80,7 +80,7 @@ SETUPS = (
 
 
 def metric(setup: Setup) -> np.ndarray:
-    """LALSuite's phase metric in frequency, asini, time of ascending node and period, averaged over segments, (4, 4)."""
+    """LALSuite's phase metric in frequency, asini, tp and period, averaged over segments, (4, 4)."""
     given = lalpulsar.DopplerMetricParams()
     coordinates = given.coordSys
     names = "FREQ", "ASINI", "TASC", "PORB"
