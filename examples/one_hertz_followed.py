@@ -3,17 +3,17 @@
     python examples/one_hertz_followed.py                                           # thresholds of the whole search
     python examples/one_hertz_followed.py --run --output one_hertz_followed.json    # a patch of the sky, on a GPU
 
-A search that calls its loudest value a detection needs a fine bank. If so many candidates are followed up that
-thousands of noise are among them, the bank may be coarse: what counts is the mean of 2F at the peak next to a
-candidate, where nothing is lost, and the search need only find its neighbourhood (`jfstat.search_setups`, `followed`).
-The whole search here may have ``--followed`` candidates of noise, and the patch its share of them.
+A search that claims a detection from its loudest value needs a fine bank. If all its candidates are refined, including
+thousands that are only noise, the bank may be coarse: what counts is the mean of 2F at the peak next to a candidate,
+where nothing is lost, and the search need only put a candidate near it (`jfstat.search_setups`, `followed`). The whole
+search here may have ``--followed`` candidates of noise, and the patch its share of them.
 
-``--run`` searches the same patch twice. Loud signals show what the bank and the segments' lattices lose; from this
-follows the depth at which 95 % of signals should pass both thresholds. Then weak signals seen edge-on, with random
+``--run`` searches the same patch three times. Loud signals show what the bank and the segments' lattices lose; from
+this follows the depth at which 95 % of signals should pass both thresholds. Then weak signals seen edge-on, with random
 polarisation angles, are searched, as strong as the thresholds say for 95 % of them, their candidates refined, and those
-that pass counted. (Among signals of random orientation the strongest would fill the table.)
-Peaks of noise above lower thresholds, of the loudest ``--noise`` values, are counted beside the number that the
-threshold of refined candidates was made for.
+that pass counted. (Among signals of random orientation the strongest would fill the table.) Finally noise alone is
+searched, its ``--noise`` loudest values are refined, and the peaks above several lower levels are counted, beside the
+most that should exceed each.
 """
 
 from __future__ import annotations

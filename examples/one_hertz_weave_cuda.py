@@ -1,4 +1,4 @@
-"""Seconds of a sum over segments on a GPU the way in which Weave's CUDA code adds, for comparison with jfstat's.
+"""Seconds of a sum over segments on a GPU, added in the way of Weave's CUDA code, for comparison with jfstat's.
 
     python examples/one_hertz_weave_cuda.py --output examples/one_hertz_weave_cuda.json
 
@@ -7,8 +7,9 @@ without it, so this program does the same work: for each template one kernel of 
 adds the values of all segments at one frequency to a total in the device's memory, after which the host waits for the
 device. What Weave does next on the host with each total, its mean, its list of candidates and its histograms, is left
 out, and so are the lookups of the segments' templates; the segments' values and the lists of their addresses are in the
-device's memory from the start. All of this is in Weave's favour. Values are random, and each template takes one of 15
-templates of each segment at random, as the patch of one_hertz_search.py has. Needs cupy.
+device's memory from the start. All of this is in Weave's favour. Kernels are launched from Python, which takes some
+microseconds more than from C. Values are random, and each template takes one of 15 templates of each segment at random,
+as the patch of one_hertz_search.py has. Needs cupy.
 """
 
 from __future__ import annotations

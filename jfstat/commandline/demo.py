@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -79,19 +80,22 @@ def _run(outdir: Path, seed: int) -> None:
     found: Any = jfstat.search(data, bank, top=1000, progress=True)
     print(f"searched {found.meta['n_templates']} templates: {found.meta['n_twoF']:.3g} values of 2F")
 
+    best = jfstat.Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
     began_refining = time.perf_counter()
-    refined: Any = jfstat.refine(data, found[:1], progress=False)
-    spent = time.perf_counter() - began_refining
+    with ThreadPoolExecutor(1) as beside:  # both mostly compile, each on one core
+        drawn = beside.submit(_drawn, sfts, data, best)
+        refined: Any = jfstat.refine(data, found[:1], progress=False)
+        spent = time.perf_counter() - began_refining
+        drawn = drawn.result()
     print(f"refined  the loudest: {refined['message'][0]} ({spent:.0f} s, mostly compiling)")
 
-    best = jfstat.Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
     expected = float(jfstat.predict_twoF(data, injected, amplitude))
     print()
     _print_comparison(data, found, refined, amplitude, expected)
     print()
     print(f"wrote    {jfstat.write_candidates(found, outdir / 'candidates.ecsv')}: the loudest {len(found)}")
     print(f"wrote    {jfstat.write_candidates(refined, outdir / 'refined.ecsv')}")
-    print(f"wrote    {_draw(sfts, data, best, refined, expected, outdir / 'demo.png')}")
+    print(f"wrote    {_draw(data, best, drawn, refined, expected, outdir / 'demo.png')}")
     print(f"all in   {time.perf_counter() - began:.0f} s")
 
 
@@ -147,12 +151,31 @@ def _print_comparison(
     )
 
 
-def _draw(
-    sfts: jfstat.SFTs, data: jfstat.FstatData, best: jfstat.Doppler, refined: Any, expected: float, path: Path
-) -> Path:
-    """Draw 2F over the band, close to the peak and over the sky, with the refined position and its error ellipse."""
+class _Drawn(NamedTuple):
+    """What the picture shows of 2F at the loudest template and around it.
+
+    Attributes
+    ----------
+    values : (n_frequencies,) float32
+    near : slice
+        The frequencies around the peak.
+    fine, curve : (n,) float64, (n,) float32
+        Frequencies within these, Hz, and 2F there.
+    sky : tuple
+        From `_sky_map`.
+    """
+
+    values: np.ndarray
+    near: slice
+    fine: np.ndarray
+    curve: np.ndarray
+    sky: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _drawn(sfts: jfstat.SFTs, data: jfstat.FstatData, best: jfstat.Doppler) -> _Drawn:
+    """Compute what the picture shows, and import matplotlib, which takes as long."""
     import jax
-    from matplotlib.figure import Figure
+    import matplotlib.figure  # noqa: F401
 
     values, f = np.asarray(jfstat.twoF_band(data, best)), data.frequencies
     peak = int(np.argmax(np.where(np.abs(f - float(best.fkdot[0])) < 1e-6, values, 0)))
@@ -164,15 +187,25 @@ def _draw(
             (None, 0),
         )
     )(data, fine)
+    return _Drawn(values, near, fine, np.asarray(curve), _sky_map(sfts, best))
 
+
+def _draw(
+    data: jfstat.FstatData, best: jfstat.Doppler, drawn: _Drawn, refined: Any, expected: float, path: Path
+) -> Path:
+    """Draw 2F over the band, close to the peak and over the sky, with the refined position and its error ellipse."""
+    from matplotlib.figure import Figure
+
+    f, near = data.frequencies, drawn.near
+    found = float(best.fkdot[0])
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["band", "band"], ["peak", "sky"]], height_ratios=[1, 1.25])
     figure.suptitle("jfstat demo: two days of H1 and L1, one signal in noise, found and refined")
-    jfstat.plots.plot_band(axes["band"], f, values, found=float(f[peak]), injected=F0, expected=expected)
+    jfstat.plots.plot_band(axes["band"], f, drawn.values, found=found, injected=F0, expected=expected)
     axes["band"].set_title("whole band, at the loudest template", fontsize="medium")
-    jfstat.plots.plot_peak(axes["peak"], f[near], values[near], found=float(f[peak]), curve=(fine, curve))
+    jfstat.plots.plot_peak(axes["peak"], f[near], drawn.values[near], found=found, curve=(drawn.fine, drawn.curve))
     axes["peak"].set_title("the peak", fontsize="medium")
-    alphas, deltas, sky = _sky_map(sfts, best)
+    alphas, deltas, sky = drawn.sky
     names = list(refined.meta["parameters"])
     at = np.ix_(*2 * [[names.index("alpha"), names.index("delta")]])
     position = float(refined["alpha"][0].value), float(refined["delta"][0].value)

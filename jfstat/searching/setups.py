@@ -31,9 +31,9 @@ NEAREST_FREQUENCY, INTERPOLATED_FREQUENCY = 0.065, 0.08
 """Mean loss from frequencies 1/(2T) apart, without interpolation, and with it, as measured there (0.05 to 0.11)."""
 REFINED_MISMATCH = 0.02
 """Mismatch of a bank with about as many independent values as 2F has in a continuous region, for thresholds of refined
-candidates. With one to five parameters and 1 to 100 segments, as many values of such a bank are above a threshold that
-each exceeds once in 1e8 to 1e20 as there are peaks above it (Worsley 1994, Adv. Appl. Probab. 26, 13, with the metric's
-volume), or up to 50 times more, or half as many at worst."""
+candidates. Values of such a bank above a threshold, if independent, are between 0.4 and 50 times as many as the peaks
+of 2F above it, for one to five parameters, 1 to 100 segments and probabilities of one value from 1e-8 to 1e-24 (by
+Worsley 1994, Adv. Appl. Probab. 26, 13, as if all segments had the mean metric, without edges)."""
 BETWEEN_FREQUENCIES = np.pi**2 / 48
 """Mismatch halfway between frequencies 1/(2T) apart."""
 CONFIDENCE = 0.95
@@ -83,14 +83,15 @@ def search_setups(
         Distribution of the signals, as for `sensitivity`.
     false_alarm : float
         Probability that noise alone exceeds the threshold anywhere in the search, if all values were independent. Those
-        of neighbouring templates are not, so that the threshold is a little too high.
+        of neighbouring templates are not, so that the threshold is a little too high. With `followed`, the probability
+        that any refined peak of noise exceeds ``refined_threshold``; ``threshold`` then follows from `followed` alone.
     progress : bool
         Whether to show a progress bar.
     followed : (float, float), optional
         For searches whose candidates are all followed up, as by `refine` with the same segments: how many candidates
-        of noise there may be, and the time that the follow-up of one takes, s. So many lower the threshold of the
-        search far enough that a coarse bank misses few of the signals that are significant at their peaks (Brady &
-        Creighton 2000, Phys. Rev. D 61, 082001; Cutler, Gholami & Krishnan 2005, Phys. Rev. D 72, 042004).
+        of noise there may be at most, and the time that the follow-up of one takes, s. With many, the threshold of the
+        search is so low that even a coarse bank misses few of the signals that are significant at their peaks (Brady
+        & Creighton 2000, Phys. Rev. D 61, 082001; Cutler, Gholami & Krishnan 2005, Phys. Rev. D 72, 042004).
 
     Returns
     -------
@@ -102,9 +103,10 @@ def search_setups(
         strain of which 95 % of signals exceed it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). For `h0` rho^2 is taken to be
         lower by 0.385 m / (1 + 0.8 m) for the mismatch m and by 0.065 for frequencies 1/(2T) apart, with interpolation
         by 0.32 m / (1 + 0.45 m) for the sum m of both mismatches and by 0.08: about the mean losses of random signals.
-        With `followed`, `threshold` is that of the search, which so many values of noise exceed, and
+        With `followed`, ``threshold`` is that of the search, which as many values of noise are expected to exceed, and
         ``refined_threshold`` that of the mean of 2F at a candidate's peak, where nothing is lost, for `false_alarm`
-        among as many values as a bank of mismatch 0.02 has; at least 95 % of signals of strength `h0` exceed both.
+        among as many values as a bank of mismatch 0.02 has; at least 95 % of signals of strength ``h0`` exceed both,
+        if each loses the mean.
 
     Raises
     ------
@@ -149,9 +151,9 @@ def search_setups(
                 most = n_coherent = n_templates * n_segments
                 if coherent:
                     n_coherent = n_segments * float(np.mean(np.minimum(each_size[coherent], n_templates)))
-                cost = each * n_coherent * n_frequencies + n_followed * cost_followed
-                cost += adding * most * n_frequencies if coherent and adding is not None else 0.0
                 n_twoF = n_templates * n_frequencies
+                cost = each * n_coherent * n_frequencies + min(n_followed, n_twoF) * cost_followed
+                cost += adding * most * n_frequencies if coherent and adding is not None else 0.0
                 if peaks:
                     threshold = mean_exceeded_by(n_followed, n_twoF, n_segments)
                 else:
@@ -254,14 +256,14 @@ def _coherent_sizes(observation: Observation, mismatch: float, bank: Mapping[str
 
 
 def _refined_threshold(observation: Observation, bank: Mapping[str, Any], n_frequencies: int, alarm: float) -> float:
-    """Return the mean of 2F that a peak of noise anywhere in the region exceeds with a probability, at most."""
+    """Return the mean of 2F that any peak of noise in the region exceeds with a probability."""
     finer = np.sqrt(BETWEEN_FREQUENCIES / REFINED_MISMATCH)
     n = bank_size(observation, REFINED_MISMATCH, **bank) * n_frequencies * finer
     return threshold_of_mean(alarm, n, int(observation.n_segments or 0))
 
 
 def mean_exceeded_by(number: float, n: float, n_segments: int) -> float:
-    """Return the mean of 2F over segments that so many of n independent values exceed; 0 if there are fewer."""
+    """Return the mean of 2F that a given number of n independent values exceed on average; 0 if there are fewer."""
     from scipy.stats import chi2
 
     return float(chi2.isf(min(1.0, number / n), 4 * n_segments) / n_segments)
