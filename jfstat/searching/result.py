@@ -26,6 +26,7 @@ from jfstat.searching.options import Keep
 from jfstat.searching.reduce.state import State, louder
 from jfstat.searching.reduce.toplist import Peaks
 from jfstat.searching.session.identity import Identity
+from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.statistic import Statistic, Task
 from jfstat.searching.statistics import statistic_of
 from jfstat.signal.templates import Doppler
@@ -51,6 +52,8 @@ SAME_KIND = (
 )
 SAME_KIND += ("veto_lines", "transitions", "amplitude", "subband", "transient", "bins", "mismatch")
 """Keys of meta in which searches of the same data by one statistic agree, whatever their templates and bands."""
+TOGETHER = 4096
+"""Number of candidates whose columns are computed at a time, between two reports of progress."""
 OWN_KEYS = ("unit", "identity", "parts", "metric", "sampling")
 """Keys of meta that only the tables of units have, for `merge`."""
 
@@ -132,7 +135,9 @@ class Asked(NamedTuple):
     varied: tuple[str, ...]
 
 
-def result_table(task: Task, division: Division, state: State, asked: Asked, own: Identity) -> QTable:
+def result_table(
+    task: Task, division: Division, state: State, asked: Asked, own: Identity, progress: bool = False
+) -> QTable:
     """Return the table that `search` returns.
 
     Parameters
@@ -144,10 +149,12 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
     asked : Asked
     own : Identity
         Identity of the search, needed for the tables of units only.
+    progress : bool
+        Whether to show the progress of many candidates' columns.
     """
     statistic, frequencies = task.statistic, Frequencies.of(task.data)
     found = candidates(task.stack, state.peaks, frequencies)
-    columns = statistic.columns(task, found, state.peaks, asked.details) | {"template": state.peaks.template}
+    columns = _columns(task, found, state.peaks, asked.details, progress) | {"template": state.peaks.template}
     if asked.lines is not None:
         columns["line"] = crossed_lines(task.data.observation, found, asked.lines)
     meta = search_meta(task, division, state, asked) | {
@@ -163,6 +170,19 @@ def result_table(task: Task, division: Division, state: State, asked: Asked, own
     }
     finished_table = finished(columns, meta, type(statistic)) if asked.unit is None else PlainTable(columns, meta)
     return finished_table.in_units
+
+
+def _columns(task: Task, found: Doppler, peaks: Peaks, details: Details, progress: bool) -> dict[str, np.ndarray]:
+    """Return the statistic's columns of all candidates, computed for `TOGETHER` of them at a time."""
+    k = len(peaks.template)
+    parts = []
+    with progress_bar(k, progress and k > TOGETHER, "details", "candidates") as advance:
+        for first in range(0, max(k, 1), TOGETHER):
+            own = slice(first, first + TOGETHER)
+            points, kept = jax.tree.map(lambda x, own=own: x[own], (found, peaks))
+            parts.append(task.statistic.columns(task, points, kept, details))
+            advance(len(kept.template))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def search_meta(task: Task, division: Division, state: State, asked: Asked) -> Meta:

@@ -128,6 +128,20 @@ def test_tables_do_not_depend_on_the_division(segments, bank, found, tmp_path):
         jfstat.search(other, bank, top=40, progress=False, checkpoint=path, run=jfstat.Run(batch_size=4))
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("statistic", [jfstat.MeanTwoF(), jfstat.BestPath(1), jfstat.Interpolated(0.2), jfstat.BSGL()])
+def test_columns_of_many_candidates_are_computed_in_parts(segments, bank, statistic, monkeypatch, capsys):
+    table = jfstat.search(segments, bank, statistic, top=20, progress=False)
+    monkeypatch.setattr("jfstat.searching.result.TOGETHER", 7)
+    monkeypatch.setattr("jfstat.searching.session.progress.FIRST_LINE", 0.0)
+    assert_same(jfstat.search(segments, bank, statistic, top=20), table)
+    assert "details: 7 of 20 candidates (35 %)" in capsys.readouterr().err
+    assert_same(jfstat.search(segments, bank, statistic, top=20, progress=False), table)
+    assert not capsys.readouterr().err
+    few = jfstat.search(segments, bank[:1], statistic, top=None, threshold=1e6, progress=False)
+    assert len(few) == 0 and few.colnames == table.colnames
+
+
 def test_histogram_of_noise_has_4_degrees_of_freedom_a_segment():
     noise = jfstat.simulate_sfts(["H1", "L1"], START, 2 * DAY, 98.9, 102.1, seed=5)
     segments = jfstat.prepare(noise, 100.0, 101.0, START, sqrt_sx=4e-24, segments=4, guard=0.5)
