@@ -24,7 +24,7 @@ measure transients python examples/transient_search_speed.py --output "$results/
 measure one_hertz python examples/one_hertz_search.py --run --templates 2e6 --output "$results/one_hertz_search.json"
 measure one_hertz_narrow python examples/one_hertz_search.py --run --width 0.25 --templates 2e6 --output "$results/one_hertz_search_narrow.json"
 measure one_hertz_followed python examples/one_hertz_followed.py --run --weak 60 --output "$results/one_hertz_followed.json"
-measure one_hertz_weave_cuda python examples/one_hertz_weave_cuda.py --output "$results/one_hertz_weave_cuda.json"
+measure one_hertz_weave_cuda python examples/one_hertz_weave_cuda.py --beside "$results/one_hertz_search.json" --output "$results/one_hertz_weave_cuda.json"
 measure devices python examples/search_speed.py --only devices --output "$results/search_devices.json"
 measure pilot python examples/omega_centauri.py all --outdir "$results/pilot" --devices 0
 for tool in memcheck racecheck; do

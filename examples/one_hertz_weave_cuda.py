@@ -1,6 +1,7 @@
 """Seconds of a sum over segments on a GPU, added in the way of Weave's CUDA code, for comparison with jfstat's.
 
-    python examples/one_hertz_weave_cuda.py --output examples/one_hertz_weave_cuda.json
+    python examples/one_hertz_search.py --run --templates 2e6 --output search.json
+    python examples/one_hertz_weave_cuda.py --beside search.json --output examples/one_hertz_weave_cuda.json
 
 LALSuite's lalpulsar_Weave can add on a GPU (ComputeResults_CUDA.cu: XLALVectorsAddREAL4CUDA). PyPI's binaries are built
 without it, so this program does the same work: for each template one kernel of blocks of 512 threads, in which a thread
@@ -45,6 +46,7 @@ extern "C" __global__ void add(float *total, const float **values, unsigned long
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--templates", type=int, default=1000)
+    parser.add_argument("--beside", type=Path, help="JSON file of a search just run, whose times are noted")
     parser.add_argument("--output", type=Path, help="JSON file")
     arguments = parser.parse_args()
     import cupy  # type: ignore[import-not-found]
@@ -72,7 +74,7 @@ def main() -> None:
     assert float(xp.max(xp.abs(totals - expected) / expected)) < 1e-6
     seconds = [all_templates() for _ in range(REPEATS)]
     n_sums = arguments.templates * SEGMENTS * BINS
-    result = {
+    result: dict[str, Any] = {
         "command": shlex.join(["python", "examples/one_hertz_weave_cuda.py", *sys.argv[1:]]),
         "jfstat": jfstat.__version__,
         "device": xp.cuda.runtime.getDeviceProperties(0)["name"].decode(),
@@ -82,6 +84,10 @@ def main() -> None:
         "seconds": seconds,
         "seconds_a_sum": median(seconds) / n_sums,
     }
+    if arguments.beside:
+        search = json.loads(arguments.beside.read_text())
+        own = {name: search["patch"][name] for name in ("device", "seconds", "n_twoF", "seconds_a_sum")}
+        result["beside"] = {"command": search["command"], **own}
     text = json.dumps(result, indent=1)
     print(text)
     if arguments.output:

@@ -83,10 +83,9 @@ def _run(outdir: Path, seed: int) -> None:
     best = jfstat.Doppler(found["alpha"][0], found["delta"][0], [found["freq"][0], found["f1dot"][0]], reftime=START)
     began_refining = time.perf_counter()
     with ThreadPoolExecutor(1) as beside:  # both mostly compile, each on one core
-        drawn = beside.submit(_drawn, sfts, data, best)
+        picture = beside.submit(_picture, sfts, data, best)
         refined: Any = jfstat.refine(data, found[:1], progress=False)
         spent = time.perf_counter() - began_refining
-        drawn = drawn.result()
     print(f"refined  the loudest: {refined['message'][0]} ({spent:.0f} s, mostly compiling)")
 
     expected = float(jfstat.predict_twoF(data, injected, amplitude))
@@ -95,7 +94,7 @@ def _run(outdir: Path, seed: int) -> None:
     print()
     print(f"wrote    {jfstat.write_candidates(found, outdir / 'candidates.ecsv')}: the loudest {len(found)}")
     print(f"wrote    {jfstat.write_candidates(refined, outdir / 'refined.ecsv')}")
-    print(f"wrote    {_draw(data, best, drawn, refined, expected, outdir / 'demo.png')}")
+    print(f"wrote    {_draw(data, best, picture.result(), refined, expected, outdir / 'demo.png')}")
     print(f"all in   {time.perf_counter() - began:.0f} s")
 
 
@@ -151,7 +150,7 @@ def _print_comparison(
     )
 
 
-class _Drawn(NamedTuple):
+class _Picture(NamedTuple):
     """What the picture shows of 2F at the loudest template and around it.
 
     Attributes
@@ -172,7 +171,7 @@ class _Drawn(NamedTuple):
     sky: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def _drawn(sfts: jfstat.SFTs, data: jfstat.FstatData, best: jfstat.Doppler) -> _Drawn:
+def _picture(sfts: jfstat.SFTs, data: jfstat.FstatData, best: jfstat.Doppler) -> _Picture:
     """Compute what the picture shows, and import matplotlib, which takes as long."""
     import jax
     import matplotlib.figure  # noqa: F401
@@ -187,25 +186,27 @@ def _drawn(sfts: jfstat.SFTs, data: jfstat.FstatData, best: jfstat.Doppler) -> _
             (None, 0),
         )
     )(data, fine)
-    return _Drawn(values, near, fine, np.asarray(curve), _sky_map(sfts, best))
+    return _Picture(values, near, fine, np.asarray(curve), _sky_map(sfts, best))
 
 
 def _draw(
-    data: jfstat.FstatData, best: jfstat.Doppler, drawn: _Drawn, refined: Any, expected: float, path: Path
+    data: jfstat.FstatData, best: jfstat.Doppler, picture: _Picture, refined: Any, expected: float, path: Path
 ) -> Path:
     """Draw 2F over the band, close to the peak and over the sky, with the refined position and its error ellipse."""
     from matplotlib.figure import Figure
 
-    f, near = data.frequencies, drawn.near
+    f, near = data.frequencies, picture.near
     found = float(best.fkdot[0])
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["band", "band"], ["peak", "sky"]], height_ratios=[1, 1.25])
     figure.suptitle("jfstat demo: two days of H1 and L1, one signal in noise, found and refined")
-    jfstat.plots.plot_band(axes["band"], f, drawn.values, found=found, injected=F0, expected=expected)
+    jfstat.plots.plot_band(axes["band"], f, picture.values, found=found, injected=F0, expected=expected)
     axes["band"].set_title("whole band, at the loudest template", fontsize="medium")
-    jfstat.plots.plot_peak(axes["peak"], f[near], drawn.values[near], found=found, curve=(drawn.fine, drawn.curve))
+    jfstat.plots.plot_peak(
+        axes["peak"], f[near], picture.values[near], found=found, curve=(picture.fine, picture.curve)
+    )
     axes["peak"].set_title("the peak", fontsize="medium")
-    alphas, deltas, sky = drawn.sky
+    alphas, deltas, sky = picture.sky
     names = list(refined.meta["parameters"])
     at = np.ix_(*2 * [[names.index("alpha"), names.index("delta")]])
     position = float(refined["alpha"][0].value), float(refined["delta"][0].value)

@@ -153,7 +153,7 @@ class SearchPlan(Displayed):
         in_use = nullcontext() if stored is None else stored.in_use()
         with in_use, compiling_columns(task, self._asked.details) as later:
             division, state = self._divided_and_searched(stored, later)
-        return result_table(task, division, state, self._asked, own, self._shows)
+        return result_table(task, division, state, self._asked, own, self._shows_progress)
 
     def loudest(self) -> tuple[dict[str, list[float]], Meta]:
         """Run the search for the loudest value of each sub-band alone; return them and the meta of the search.
@@ -169,7 +169,7 @@ class SearchPlan(Displayed):
         return identity(self._task, self._run.unit)
 
     @property
-    def _shows(self) -> bool:
+    def _shows_progress(self) -> bool:
         """Whether this process shows progress."""
         return self._progress and (is_first() or not spans_processes(self._run.mesh))
 
@@ -215,7 +215,9 @@ class SearchPlan(Displayed):
         first, last = self._run.jobs(division.n_jobs)
         sizes = np.tile(division.batches[:, 1], len(division.bands))[first:last]
         jobs = range(first + state.done, last)
-        bar = progress_bar(int(sizes.sum()), self._shows, "search", "templates", int(sizes[: state.done].sum()))
+        bar = progress_bar(
+            int(sizes.sum()), self._shows_progress, "search", "templates", int(sizes[: state.done].sum())
+        )
         pace, failure = Pace(state.n_twoF), None
         with stop_requests(stored is not None) as request, bar as advance:
             try:

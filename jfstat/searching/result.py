@@ -52,7 +52,7 @@ SAME_KIND = (
 )
 SAME_KIND += ("veto_lines", "transitions", "amplitude", "subband", "transient", "bins", "mismatch")
 """Keys of meta in which searches of the same data by one statistic agree, whatever their templates and bands."""
-TOGETHER = 4096
+COLUMNS_TOGETHER = 4096
 """Number of candidates whose columns are computed at a time, between two reports of progress."""
 OWN_KEYS = ("unit", "identity", "parts", "metric", "sampling")
 """Keys of meta that only the tables of units have, for `merge`."""
@@ -173,12 +173,13 @@ def result_table(
 
 
 def _columns(task: Task, found: Doppler, peaks: Peaks, details: Details, progress: bool) -> dict[str, np.ndarray]:
-    """Return the statistic's columns of all candidates, computed for `TOGETHER` of them at a time."""
+    """Return the statistic's columns of all candidates, computed for some of them at a time."""
     k = len(peaks.template)
+    size = COLUMNS_TOGETHER if task.statistic.columns_in_parts else max(k, 1)
     parts = []
-    with progress_bar(k, progress and k > TOGETHER, "details", "candidates") as advance:
-        for first in range(0, max(k, 1), TOGETHER):
-            own = slice(first, first + TOGETHER)
+    with progress_bar(k, progress and k > size, "details", "candidates") as advance:
+        for first in range(0, max(k, 1), size):
+            own = slice(first, first + size)
             points, kept = jax.tree.map(lambda x, own=own: x[own], (found, peaks))
             parts.append(task.statistic.columns(task, points, kept, details))
             advance(len(kept.template))

@@ -55,6 +55,7 @@ def search_setups(
     population: Population | None = None,
     false_alarm: float = 0.01,
     progress: bool = True,
+    *,
     followed: tuple[float, float] | None = None,
 ) -> QTable:
     """Return what searches over segments would cost, and how weak a signal each would find, the most sensitive first.
@@ -100,7 +101,7 @@ def search_setups(
         ``coherent_mismatch`` (0 without interpolation); ``n_templates``; ``n_coherent``, the expected number of
         templates of all segments' own lattices, at most one for each template and segment, estimated from eight
         segments; ``n_twoF``, the number of means of 2F; ``seconds``; ``threshold``, of the mean of 2F; ``h0``, the
-        strain of which 95 % of signals exceed it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). For `h0` rho^2 is taken to be
+        strain at which 95 % of signals exceed it; and ``depth``, sqrt(S)/h0, 1/sqrt(Hz). For `h0` rho^2 is taken to be
         lower by 0.385 m / (1 + 0.8 m) for the mismatch m and by 0.065 for frequencies 1/(2T) apart, with interpolation
         by 0.32 m / (1 + 0.45 m) for the sum m of both mismatches and by 0.08: about the mean losses of random signals.
         With `followed`, ``threshold`` is that of the search, which as many values of noise are expected to exceed, and
@@ -113,8 +114,8 @@ def search_setups(
     TypeError
         If an argument is unknown or of another kind.
     ValueError
-        If an argument is out of range, an observation has no segments or no noise floor, or `mismatch` has pairs and
-        `seconds` has not.
+        If an argument is out of range, an observation has no segments or no noise floor, `mismatch` has pairs and
+        `seconds` has not, or `followed` is no pair.
 
     Examples
     --------
@@ -174,7 +175,7 @@ def search_setups(
     table["depth"] <<= u.Hz**-0.5
     table.meta = {"false_alarm": alarm, "confidence": CONFIDENCE, "band": [low, high]}
     if followed is not None:
-        table.meta["followed"] = n_followed
+        table.meta["followed"] = [n_followed, cost_followed]
     return table
 
 
@@ -257,9 +258,21 @@ def _coherent_sizes(observation: Observation, mismatch: float, bank: Mapping[str
 
 def _refined_threshold(observation: Observation, bank: Mapping[str, Any], n_frequencies: int, alarm: float) -> float:
     """Return the mean of 2F that any peak of noise in the region exceeds with a probability."""
-    finer = np.sqrt(BETWEEN_FREQUENCIES / REFINED_MISMATCH)
-    n = bank_size(observation, REFINED_MISMATCH, **bank) * n_frequencies * finer
+    n = refined_values(bank_size(observation, REFINED_MISMATCH, **bank), n_frequencies)
     return threshold_of_mean(alarm, n, int(observation.n_segments or 0))
+
+
+def refined_values(n_templates: float, n_frequencies: float) -> float:
+    """Return as how many independent values all peaks count.
+
+    Parameters
+    ----------
+    n_templates : float
+        Size of a bank of mismatch `REFINED_MISMATCH`.
+    n_frequencies : float
+        Number of frequencies 1/(2T) apart.
+    """
+    return n_templates * n_frequencies * float(np.sqrt(BETWEEN_FREQUENCIES / REFINED_MISMATCH))
 
 
 def mean_exceeded_by(number: float, n: float, n_segments: int) -> float:

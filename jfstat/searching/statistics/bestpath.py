@@ -96,6 +96,7 @@ class BestPath(XlaStatistic):
     cannot: ClassVar[str] = "find paths"
     quantity: ClassVar[str] = "log-likelihood"
     loudest: ClassVar[str] = "best path of all templates"
+    columns_in_parts: ClassVar[bool] = False
 
     transitions: tuple[float, ...]
     amplitude: tuple[float, float, float] | Amplitude | None = None

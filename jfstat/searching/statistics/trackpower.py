@@ -137,6 +137,7 @@ class TrackPower(Statistic):
     values: ClassVar[str] = "power"
     quantity: ClassVar[str] = "critical ratio"
     loudest: ClassVar[str] = "largest critical ratio"
+    columns_in_parts: ClassVar[bool] = False
 
     def check(self, data: NormalisedSFTs, stack: Doppler, keep: Keep, details: Details) -> None:
         """Raise a ValueError for options that power along tracks does not have."""
