@@ -136,6 +136,7 @@ def test_positions_keep_the_mean_doppler_shift_or_the_ecliptic_latitude(data):
     assert list(_poles(year)) == ["ecliptic", "Earth"]
 
 
+@pytest.mark.ci
 def test_a_loud_signal_is_subtracted_from_the_data_of_its_background(sfts):
     """Of a signal of 2F = 1000 in two days the nearest positions show enough to look like a line."""
     point = jfstat.Doppler(2.0, 0.4, [F - 0.01, -1e-10], START)
@@ -354,6 +355,7 @@ def test_what_cannot_be_measured_is_refused(data, measured):
         jfstat.empirical_false_alarm(found["freq", "alpha"], measured)
 
 
+@pytest.mark.ci
 def test_backgrounds_of_other_searches_are_refused(sfts, data, measured):
     prior, other = jfstat.BSGL(jfstat.LinePrior(5.0)), jfstat.BSGL(jfstat.LinePrior(60.0))
     found = jfstat.search(data, BANK, prior, top=3, **QUIET)

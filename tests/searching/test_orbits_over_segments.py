@@ -55,6 +55,7 @@ def test_rows_are_the_exact_mean(data, bank, statistic):
     assert float(best["mean_twoF"]) > 0.6 * float(jfstat.mean_twoF(data, SIGNAL))
 
 
+@pytest.mark.ci
 def test_interpolated_sums_are_those_by_hand(data, bank):
     found = search(data, bank, jfstat.Interpolated(0.3), top=30, progress=False)
     f, group = np.asarray(data.frequencies), group_of(bank, 0, len(bank.alpha))

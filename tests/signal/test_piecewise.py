@@ -42,6 +42,7 @@ def test_cubics_are_those_of_scipy():
     np.testing.assert_allclose(model.cycles(jnp.asarray(t)), spline.antiderivative()(t), rtol=1e-11, atol=1e-9)
 
 
+@pytest.mark.ci
 @given(st.integers(2, 3), st.integers(0, 10**6), st.lists(st.floats(1.0, 1e5), min_size=1, max_size=5))
 @settings(max_examples=6, deadline=None)
 def test_values_at_the_knots_and_continuity(s, seed, lengths):
