@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-import jfstat
 from jfstat.commandline.configfile import FALSE, TRUE
 
 Value = TypeVar("Value")
@@ -153,5 +152,7 @@ def sky_region(word: str) -> Any:
     if len(vertices) < 3 or re.sub(r"\([^()]*\)", "", word).strip(" ,"):
         raise ValueError
     alpha, delta = np.array([(right_ascension(a), declination(d)) for a, d in vertices]).T
-    jfstat.Doppler(alpha, delta, [1.0])  # a SkyCoord would turn any number of radians into a right ascension
+    # a SkyCoord would turn any number of radians into a right ascension
+    if np.any(np.abs(alpha - np.pi) > 2 * np.pi) or np.any(np.abs(delta) > np.pi / 2):
+        raise ValueError
     return SkyCoord(alpha, delta, unit="rad")

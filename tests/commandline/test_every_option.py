@@ -1,8 +1,12 @@
 """Each option of each command, in a small run: another result, another file, or another message than without it."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 
+import jax
 import numpy as np
 import pytest
 from sfdb_files import transform
@@ -10,7 +14,7 @@ from strain_files import write_frame
 from test_options import PLANS, SEGMENTS, START, options_of
 
 import jfstat
-from jfstat.commandline import SUBCOMMANDS, main
+from jfstat.commandline import SUBCOMMANDS, _parser, main
 
 POINT = ["--Alpha=1.1", "--Delta=0.2"]
 FILES = {"earth": "earth00-40-DE405.dat.gz", "sun": "sun00-40-DE405.dat.gz"}
@@ -362,6 +366,29 @@ def test_every_option_makes_a_difference(command, name, inputs, tmp_path, capsys
     second = outcome(command, after, inputs, tmp_path / "here", capsys)
     assert first != second, (before, after)
     assert second[0] == 0 or name in REFUSED, second[2]
+
+
+@pytest.mark.parametrize("command", sorted(CASES))
+def test_words_are_read_without_x64(command):
+    """As in a shell: JAX is set up only after the options are read."""
+    with jax.enable_x64(False):
+        for name, given in CASES[command].items():
+            value, others = given if isinstance(given, tuple) else (given, None)
+            if value is None or (others is None and command not in BASES):
+                continue
+            _, line = words_for(command, name, value, others)
+            assert _parser(command).arguments([command, *line]).plan is not None
+
+
+def test_a_sky_region_in_a_shell(tmp_path):
+    region = "--skyRegion=(0.8,0.1),(1.4,0.1),(5:30:00,0.7)"
+    options = ["--DataFiles=none.sft", "--Freq=50", "--FreqBand=0.1", "--metricMismatch=0.3", "--countTemplates"]
+    environment = {name: x for name, x in os.environ.items() if name != "JAX_ENABLE_X64"}
+    command = [sys.executable, "-m", "jfstat", "search", region, *options]
+    said = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert said.returncode == 1 and "none.sft" in said.stderr and "sky region" not in said.stderr
 
 
 def test_every_option_of_every_command_is_tried():
