@@ -20,10 +20,8 @@ which take a minute there and more in a patch, where each template needs more of
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -31,7 +29,6 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
-from astropy import units  # noqa: E402
 from one_hertz_search import (  # noqa: E402
     CONFIDENCE,
     DEPTH,
@@ -43,13 +40,15 @@ from one_hertz_search import (  # noqa: E402
     disc_of,
     expected,
     losses,
+    options_of,
+    position,
     simulated,
     spacing,
+    write,
 )
 from scipy.stats import chi2  # noqa: E402
 
 import jfstat  # noqa: E402
-from jfstat.atomic import written_to  # noqa: E402
 from jfstat.data.observation import Observation  # noqa: E402
 from jfstat.limits.analytic import strain_exceeding, unit_power  # noqa: E402
 from jfstat.searching.setups import (  # noqa: E402
@@ -91,21 +90,10 @@ class Thresholds:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--segments", type=int, default=26)
-    parser.add_argument("--days", type=float, default=10.0, help="length of a segment, d")
-    parser.add_argument("--width", type=float, default=1.0, help="of the band from 171 Hz on, Hz")
-    parser.add_argument("--f1dot", type=float, default=-1e-11, help="lowest, as in --f1dot=-1e-11; up to 0, Hz/s")
-    parser.add_argument("--spacing", type=float, default=1.0, help="of frequencies, 1/(2T), T the length of a segment")
-    parser.add_argument("--mismatch", type=float, default=0.95)
-    parser.add_argument("--coherent-mismatch", type=float, default=0.2)
+    parser = options_of(__doc__, mismatch=0.95, templates=1e6)
     parser.add_argument("--followed", type=float, default=1e6, help="candidates of noise of the whole search")
-    parser.add_argument("--templates", type=float, default=1e6, help="with --run: of the patch, about")
     parser.add_argument("--weak", type=int, default=100, help="with --run: number of weak signals")
     parser.add_argument("--noise", type=int, default=2000, help="with --run: loudest values whose peaks are counted")
-    parser.add_argument("--guard", type=float, default=0.3, help="with --run: width of the SFTs beyond the band, Hz")
-    parser.add_argument("--run", action="store_true", help="search a patch of the sky")
-    parser.add_argument("--output", type=Path, help="JSON file")
     arguments = parser.parse_args()
     arguments.f1dot = (arguments.f1dot, 0.0)
     observation = simulated(arguments, [], 0.05, False).observation
@@ -126,10 +114,7 @@ def main() -> None:
     }
     if arguments.run:
         result["patch"] = run(arguments, observation, least)
-    text = json.dumps(result, indent=1)
-    print(text)
-    if arguments.output:
-        written_to(arguments.output, (text + "\n").encode())
+    write(result, arguments.output)
 
 
 class Patch:
@@ -154,11 +139,9 @@ class Patch:
         rng = np.random.default_rng(seed)
         made = []
         for i in range(n):
-            turn, away = rng.uniform(0, 2 * np.pi), 0.95 * self.radius * np.sqrt(rng.uniform())
-            place: Any = self.centre.directional_offset_by(turn * units.rad, away * units.rad)
+            alpha, delta = position(rng, self.centre, 0.95 * self.radius)
             spins = [FMIN + self.arguments.width * (i + 0.5) / n, float(rng.uniform(*self.arguments.f1dot))]
-            reftime = self.observation.reftime.common
-            made.append((jfstat.Doppler(float(place.ra.rad), float(place.dec.rad), spins, reftime), amplitude(rng)))
+            made.append((jfstat.Doppler(alpha, delta, spins, self.observation.reftime.common), amplitude(rng)))
         return made
 
     def data(self, name: str, signals: list[Any]) -> jfstat.FstatData:

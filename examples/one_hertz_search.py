@@ -158,6 +158,13 @@ def disc_of(arguments: argparse.Namespace, density: float) -> tuple[Any, float]:
     return centre, float(np.sqrt(arguments.templates / density / np.pi))
 
 
+def position(rng: np.random.Generator, centre: Any, radius: float) -> tuple[float, float]:
+    """A random position in a disc, rad."""
+    turn, away = rng.uniform(0, 2 * np.pi), radius * np.sqrt(rng.uniform())
+    place: Any = centre.directional_offset_by(turn * units.rad, away * units.rad)
+    return float(place.ra.rad), float(place.dec.rad)
+
+
 def losses(data: jfstat.FstatData, found: Any, points: list[jfstat.Doppler]) -> np.ndarray:
     """Return what signals lose of rho^2 between their own templates and the loudest near their frequencies."""
     loudest = found.meta["loudest_per_subband"]
@@ -190,11 +197,10 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
     amplitude = jfstat.Amplitude(h0=SQRT_SX["L1"] / DEPTH, cosi=0.4, psi=0.3, phi0=1.0)
     signals = []
     for i in range(SIGNALS):
-        turn, away = rng.uniform(0, 2 * np.pi), radius * np.sqrt(rng.uniform())
-        place: Any = centre.directional_offset_by(turn * units.rad, away * units.rad)
+        alpha, delta = position(rng, centre, radius)
         f = FMIN + arguments.width * (i + rng.uniform(0.3, 0.7)) / SIGNALS
         spins = [f, float(rng.uniform(*arguments.f1dot))]
-        signals.append((jfstat.Doppler(float(place.ra.rad), float(place.dec.rad), spins, reftime), amplitude))
+        signals.append((jfstat.Doppler(alpha, delta, spins, reftime), amplitude))
     times = {}
 
     def done(name: str, began: float) -> None:
@@ -236,19 +242,33 @@ def run(arguments: argparse.Namespace, observation: Observation) -> dict[str, An
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_of(doc: str | None, mismatch: float, templates: float) -> argparse.ArgumentParser:
+    """The options of searches of 1 Hz and of a patch, with their defaults of a bank's mismatch and a patch's size."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--segments", type=int, default=26)
     parser.add_argument("--days", type=float, default=10.0, help="length of a segment, d")
     parser.add_argument("--width", type=float, default=1.0, help="of the band from 171 Hz on, Hz")
     parser.add_argument("--f1dot", type=float, default=-1e-11, help="lowest, as in --f1dot=-1e-11; up to 0, Hz/s")
     parser.add_argument("--spacing", type=float, default=1.0, help="of frequencies, 1/(2T), T the length of a segment")
-    parser.add_argument("--mismatch", type=float, default=0.3)
+    parser.add_argument("--mismatch", type=float, default=mismatch)
     parser.add_argument("--coherent-mismatch", type=float, default=0.2)
-    parser.add_argument("--templates", type=float, default=1e5, help="with --run: of the patch, about")
+    parser.add_argument("--templates", type=float, default=templates, help="with --run: of the patch, about")
     parser.add_argument("--guard", type=float, default=0.3, help="with --run: width of the SFTs beyond the band, Hz")
     parser.add_argument("--run", action="store_true", help="search a patch of the sky")
     parser.add_argument("--output", type=Path, help="JSON file")
+    return parser
+
+
+def write(result: dict[str, Any], output: Path | None) -> None:
+    """Print a result, and write it to a JSON file if there is one."""
+    text = json.dumps(result, indent=1)
+    print(text)
+    if output:
+        written_to(output, (text + "\n").encode())
+
+
+def main() -> None:
+    parser = options_of(__doc__, mismatch=0.3, templates=1e5)
     arguments = parser.parse_args()
     arguments.f1dot = (arguments.f1dot, 0.0)
     observation = simulated(arguments, [], 0.05, False).observation
@@ -279,10 +299,7 @@ def main() -> None:
             / own["n_templates"],
             "coherent_templates": fine * own["n_coherent"] / plan["frequencies"] / own["n_templates"],
         }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if arguments.output:
-        written_to(arguments.output, (text + "\n").encode())
+    write(result, arguments.output)
 
 
 if __name__ == "__main__":

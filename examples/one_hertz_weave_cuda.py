@@ -25,9 +25,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from one_hertz_search import write
 
 import jfstat
-from jfstat.atomic import written_to
 
 SEGMENTS, EACH, BINS, THREADS = 26, 15, 1_728_000, 512
 SHIFTS = 4096
@@ -88,10 +88,7 @@ def main() -> None:
         search = json.loads(arguments.beside.read_text())
         own = {name: search["patch"][name] for name in ("device", "seconds", "n_twoF", "seconds_a_sum")}
         result["beside"] = {"command": search["command"], **own}
-    text = json.dumps(result, indent=1)
-    print(text)
-    if arguments.output:
-        written_to(arguments.output, (text + "\n").encode())
+    write(result, arguments.output)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+import jfstat
 from jfstat.commandline.configfile import FALSE, TRUE
 
 Value = TypeVar("Value")
@@ -146,13 +147,13 @@ def sky_region(word: str) -> Any:
     """Return ``"all"`` or a SkyCoord of a polygon's vertices, as in LALSuite's SkyRegion, in rad or sexagesimal."""
     if word.lower() == "allsky":
         return "all"
+    import jax
     from astropy.coordinates import SkyCoord
 
     vertices = re.findall(r"\(([^,()]+),([^,()]+)\)", word)
     if len(vertices) < 3 or re.sub(r"\([^()]*\)", "", word).strip(" ,"):
         raise ValueError
     alpha, delta = np.array([(right_ascension(a), declination(d)) for a, d in vertices]).T
-    # a SkyCoord would turn any number of radians into a right ascension
-    if np.any(np.abs(alpha - np.pi) > 2 * np.pi) or np.any(np.abs(delta) > np.pi / 2):
-        raise ValueError
+    with jax.enable_x64(True):  # words are read before the program turns it on
+        jfstat.Doppler(alpha, delta, [1.0])  # a SkyCoord would turn any number of radians into a right ascension
     return SkyCoord(alpha, delta, unit="rad")

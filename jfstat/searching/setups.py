@@ -284,7 +284,5 @@ def mean_exceeded_by(number: float, n: float, n_segments: int) -> float:
 
 def threshold_of_mean(false_alarm: float, n: float, n_segments: int) -> float:
     """Return the mean of 2F over segments that the largest of n independent values exceeds with a probability."""
-    from scipy.stats import chi2
-
     single = -np.expm1(np.log1p(-false_alarm) / n)
-    return float(chi2.isf(single, 4 * n_segments) / n_segments)
+    return mean_exceeded_by(single, 1.0, n_segments)
