@@ -14,7 +14,7 @@ NO_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 """Compiler options that keep XLA from timing several kernels for an operation on GPUs and taking the fastest. The next
 process may find another one the fastest, which rounds differently, and the trials take time. With these options
 small products of matrices are computed by NVIDIA's library, by its first method. Searches over segments take 2 %
-longer, others as long."""
+longer, others and follow-ups as long."""
 
 SAME_BITS = NO_TRIALS | {"xla_cpu_multi_thread_eigen": False}
 """Compiler options for a computation that gives the same bits every time, whatever the number of cores.
@@ -30,7 +30,8 @@ with the same bits."""
 
 QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 """Compiler options for a program that runs so few times that compiling it takes longer: on a CPU it is compiled in a
-quarter of the time and runs at a fifth of the speed."""
+quarter of the time and runs at a fifth of the speed. On a GPU programs of `refine` are compiled in half to nine tenths
+of the time and run as fast."""
 
 
 def jit_with(

@@ -9,7 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.free import FreeParameters
@@ -23,7 +23,7 @@ from jfstat.signal.values import physical
 from jfstat.statistic.total import total_twoF
 
 
-@jit_with({}, kept=True, static_argnames=("together", "optimizer"))
+@jit_with(NO_TRIALS, kept=True, static_argnames=("together", "optimizer"))
 def climb(
     observation: Observation,
     near: NarrowData,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import jax
 
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import NarrowPlan, narrowed
 from jfstat.data.narrowdata import NarrowData
@@ -14,7 +14,7 @@ from jfstat.followup.groups import in_groups
 from jfstat.signal.templates import Doppler
 
 
-@jit_with({}, kept=True, static_argnames="at_once")
+@jit_with(NO_TRIALS, kept=True, static_argnames="at_once")
 def focus(data: FstatData, points: Doppler, reach: float, plan: NarrowPlan, at_once: int) -> NarrowData:
     """Return narrow data around each of a stack of templates that fit the data, stacked.
 

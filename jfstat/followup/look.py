@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.batches import Climbing
@@ -76,7 +76,7 @@ class Looked(NamedTuple):
     further: jax.Array
 
 
-@jit_with({}, kept=True, static_argnames="climbing")
+@jit_with(NO_TRIALS, kept=True, static_argnames="climbing")
 def look(observation: Observation, near: NarrowData, surroundings: Surroundings, climbing: Climbing) -> Looked:
     """Compute 2F around each of n candidates and choose where climbs begin.
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.observation import Observation
 from jfstat.followup.free import FreeParameters
@@ -187,7 +187,7 @@ class Survey(NamedTuple):
     along: jax.Array
 
 
-@jit_with({}, kept=True, static_argnames="together")
+@jit_with(NO_TRIALS, kept=True, static_argnames="together")
 def survey(
     observation: Observation,
     points: Doppler,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.followup.groups import in_groups
@@ -100,7 +100,7 @@ class Peak(NamedTuple):
     known: Known
 
 
-@jit_with({}, kept=True, static_argnames="together")
+@jit_with(NO_TRIALS, kept=True, static_argnames="together")
 def describe(
     observation: Observation,
     near: NarrowData,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -14,41 +13,35 @@ from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.transienttable import window_of_table
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.narrow import narrow_plan
 from jfstat.data.observation import Observation
-from jfstat.data.workers import compile_together, in_background, result_of_shape, results_of
+from jfstat.data.workers import compile_together, in_background
 from jfstat.followup.batches import (
     Batch,
     batch_size,
     batches,
-    climbing_for,
     compared_together,
-    compressed_together,
-    in_steps,
     reaches,
     suited,
     too_many_nodes,
     wants_few_sizes,
-    with_usual_size,
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
-from jfstat.followup.climb import climb
+from jfstat.followup.coverage import Coverage, coverages
 from jfstat.followup.distinct import distinct
-from jfstat.followup.focus import focus
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.groups import in_groups
-from jfstat.followup.look import Surroundings, look
+from jfstat.followup.look import Surroundings
 from jfstat.followup.method import NEWTON, Method
-from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts, survey
+from jfstat.followup.neighbourhood import Neighbourhood, Survey, survey
 from jfstat.followup.options import Fit, checked_fit
-from jfstat.followup.peak import describe, on_host
-from jfstat.followup.results import CELLS, CLIMBS, ENDINGS, Results, Rivals, ending, most_climbs, results_table
+from jfstat.followup.peak import on_host
+from jfstat.followup.programs import Programs
+from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.followup.transientfit import refined_with_windows
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
-from jfstat.metrics.coordinates import Coordinates
 from jfstat.metrics.mismatch import mismatch as mismatch_of
 from jfstat.public import host
 from jfstat.searching.session.progress import progress_bar
@@ -335,55 +328,55 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
-            found = coverages(data, points, free, known, around)
+            swing, along = np.asarray(known.swing), np.asarray(known.along)
+            found = coverages(data, points, free.names, swing, along, around)
             trials, results.covered[left] = around.trial_points(known)
             covered = dict(zip(left.tolist(), zip(found, trials, strict=True), strict=True))
-        groups = list(dict.fromkeys(own for own, _ in covered.values()))
-        for batch in batches(left, np.array([groups.index(covered[row][0]) for row in left]), size):
-            own = jax.tree.map(lambda x, b=batch: x[b.places], known.coordinates)
-            edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
-            edges += np.linalg.norm(known.offsets[batch.places], axis=2).max(axis=1)
-            trials = np.stack([covered[int(row)][1] for row in left[batch.places]])
-            _follow_batch(data, results, alike, batch, own, covered[int(batch.rows[0])][0], trials, edges)
-            advance(int(np.sum(~results.open[batch.rows])))
+        _follow_round(data, results, alike, left, known, covered, advance)
     advance(int(np.sum(results.open[rows])))
 
 
-class Coverage(NamedTuple):
-    """Reach and covered frequencies of a candidate's narrow data.
+def _follow_round(
+    data: FstatData,
+    results: Results,
+    alike: Alike,
+    left: np.ndarray,
+    known: Survey,
+    covered: dict[int, tuple[Coverage, np.ndarray]],
+    advance: Callable[[int], object],
+) -> None:
+    """Follow up the candidates `left`, batch after batch, in their surveyed surroundings.
 
-    Attributes
+    Parameters
     ----------
-    reach : float
-        Reach of the narrow data, Hz.
-    bins : float
-        Largest covered offset of the frequency, in units of 1/T.
-    fewer : bool
-        Whether less is covered than wanted, because the narrow data would be too large.
+    data, results, alike
+    left : (n,) int64 ndarray
+        Rows of the candidates.
+    known : Survey
+        Stacked, NumPy leaves.
+    covered : dict
+        By row, the candidate's coverage and trial points.
+    advance
     """
+    groups = list(dict.fromkeys(own for own, _ in covered.values()))
+    group = np.array([groups.index(covered[row][0]) for row in left])
+    each = list(batches(left, group, batch_size(data, len(alike.rows))))
 
-    reach: float
-    bins: float
-    fewer: bool
+    def programs_for(batch: Batch) -> tuple[Programs, Surroundings]:
+        coordinates = jax.tree.map(lambda x: x[batch.places], known.coordinates)
+        coverage, trials = covered[int(batch.rows[0])][0], np.stack([covered[row][1] for row in left[batch.places]])
+        own = Programs.of(data, coordinates.centre, coverage, trials.shape[1], alike.free.names, alike.method)
+        return own, Surroundings(coordinates, alike.free, trials, own.shifts)
 
-
-def coverages(
-    data: FstatData, points: Doppler, free: FreeParameters, known: Survey, around: Neighbourhood
-) -> list[Coverage]:
-    """Return the reach of narrow data and the frequencies covered in them, for each of a stack of candidates."""
-    least, tspan, swing = reaches(data, points), float(data.tspan), np.asarray(known.swing)
-    bins = (
-        around.frequency_bins(swing, np.asarray(known.along), tspan) if "freq" in free.names else np.zeros(len(swing))
-    )
-    # regions differ between candidates: larger steps of the reach need fewer compilations
-    ratio = 2 if around.spread is None else 4
-    wanted = in_steps(np.maximum(swing + bins / tspan, least), float(np.min(least)), ratio)
-    large = too_many_nodes(data, wanted)
-    room = np.floor(np.clip((least - swing) * tspan, 0.0, bins))
-    return [
-        Coverage(float(a), float(b), bool(b < own)) if too_large else Coverage(float(w), float(own), False)
-        for too_large, a, b, w, own in zip(large, least, room, wanted, bins, strict=True)
-    ]
+    firsts = {int(group[batch.places[0]]): batch for batch in reversed(each)}  # the first batch of each group
+    if len(firsts) > 1:  # whose programs are compiled at the same time
+        chosen = map(programs_for, firsts.values())
+        compile_together(lowered for programs, around in chosen for lowered in programs.lowered(around))
+    for batch in each:
+        edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
+        edges += np.linalg.norm(known.offsets[batch.places], axis=2).max(axis=1)
+        _follow_batch(data, results, alike, batch, *programs_for(batch), edges)
+        advance(int(np.sum(~results.open[batch.rows])))
 
 
 def _follow_batch(
@@ -391,62 +384,24 @@ def _follow_batch(
     results: Results,
     alike: Alike,
     batch: Batch,
-    coordinates: Coordinates,
-    coverage: Coverage,
-    trials: np.ndarray,
+    programs: Programs,
+    around: Surroundings,
     edges: np.ndarray,
 ) -> None:
     """Follow up a batch and note how each candidate ended; candidates that left the narrow data's reach stay open.
 
     Parameters
     ----------
-    data, results, alike, batch
-    coordinates : Coordinates
-        Whitened coordinates of the batch's candidates, stacked.
-    coverage : Coverage
-    trials : (size, t, p) float64
+    data, results, alike, batch, programs
+    around : Surroundings
     edges : (size,) float64
         Distance to the edge of the covered region, in whitened coordinates across the frequency.
     """
-    rows, own, points = batch.rows, alike.free, coordinates.centre
+    rows, own, coverage = batch.rows, alike.free, programs.coverage
     names_at = np.array([results.names.index(name) for name in own.names])
-    shifts = frequency_shifts(coverage.bins, float(data.tspan))
-    size, n_trials = len(points.alpha), trials.shape[1]
-    plan = with_usual_size(narrow_plan(data, points, coverage.reach), wants_few_sizes(data, size))
-    # at other frequencies alone there are no other peaks to be told apart
-    n_climbs = min(most_climbs(len(own.names)) if n_trials > 1 else CLIMBS, n_trials * len(shifts))
-    climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
-    method = alike.method
-    narrowing = data.for_one_template, points, coverage.reach, plan, compressed_together(data, size)
-    observed = data.observation.without_times
-    around, together = Surroundings(coordinates, own, trials, shifts), climbing.candidates
     # a padding row of the batch has no trial points, and its climbs end where they begin
-    real = (np.arange(size) < len(rows))[:, None, None]
-    climbed_from = replace(coordinates, matrix=np.where(real, coordinates.matrix, np.nan))
-    looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, trials, np.nan))
-    steps = together, method.max_steps, method.optimizer
-
-    focusing, looking, describing = (suited(x, data, size) for x in (focus, look, describe))
-    climbing_up = suited(climb, data, size, 1)  # it takes most of the time
-
-    def programs() -> Iterator[jax.stages.Lowered]:
-        """Yield the programs below, the longest first."""
-        focused = focusing.lower(*narrowing)
-        near = observed, results_of(focused, data.series)
-        starts = result_of_shape((size, n_climbs, len(own.names)), np.float64, data.series)
-        climbed = climbing_up.lower(*near, coordinates, own, starts, *steps)
-        yield climbed
-        yield focused
-        looked = looking.lower(*near, around, climbing)
-        yield looked
-        yield describing.lower(*near, around, *(results_of(x, data.series) for x in (looked, climbed)), together)
-
-    # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
-    compile_together(programs())
-    near = observed, focusing(*narrowing)
-    looked = looking(*near, looked_around, climbing)
-    climbs = climbing_up(*near, climbed_from, own, looked.starts, *steps)
-    ends = describing(*near, around, looked, climbs, together)
+    real = (np.arange(len(batch.places)) < len(rows))[:, None, None]
+    ends = programs.run(around, real)
     lost = misfits(data, ends.point)
     peaks = on_host(ends, len(rows))
 
@@ -514,7 +469,7 @@ def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) ->
     return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair, together).compile())
 
 
-@jit_with({}, kept=True, static_argnames="together")
+@jit_with(NO_TRIALS, kept=True, static_argnames="together")
 def _mismatches(observation: Observation, points: Doppler, others: Doppler, together: int) -> jax.Array:
     """Return the `mismatch` of each pair of templates of two stacks, (n,) float64, so many of them at a time."""
     each = jax.vmap(lambda pair: mismatch_of(observation, *pair))

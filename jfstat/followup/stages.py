@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.compileroptions import jit_with
+from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.observation import Observation, reference_time, unweighted
 from jfstat.followup.groups import in_groups
 from jfstat.followup.neighbourhood import COVERING, COVERING_MANY, MANY, MOST_BINS, MOST_TRIALS, along_frequency
@@ -134,8 +134,8 @@ class Steps(NamedTuple):
     def of(cls, sfts: SFTs, point: Doppler, names: tuple[str, ...], ephemeris: EphemerisLike) -> Steps:
         """Return the phase changes for some parameters of a template."""
         observation = unweighted(sfts, reference_time(None, sfts.start), ephemeris)
-        coordinates = whitened(observation, point, in_usual_order(point, names), ())
-        slopes, along, time, weight = (np.asarray(x) for x in _phase_slopes(observation, point, coordinates))
+        found = _whitened_slopes.quickly(observation, point, in_usual_order(point, names))
+        slopes, along, time, weight = map(np.asarray, found)
         since = np.repeat(time.reshape(-1, NODES).mean(axis=1), NODES) + int(observation.epoch) - sfts.start
         order, tspan = np.argsort(since, kind="stable"), sfts.end - sfts.start
         x, w = slopes[order] - weight @ slopes / weight.sum(), weight[order][:, None]
@@ -202,15 +202,33 @@ class Steps(NamedTuple):
         return max(fitting, key=lambda n: (sum(n % k == 0 for k in range(1, n + 1)), -n))
 
 
-@jax.jit  # op by op each call would compile a hundred small programs, ten seconds on a GPU
-def _phase_slopes(
-    observation: Observation, point: Doppler, coordinates: Coordinates
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return phase changes per coordinate that whitens all data together, cycles, at `NODES` times in each SFT, (n, p).
+class Slopes(NamedTuple):
+    """Changes of the phase with p coordinates, at `NODES` times in each SFT, n in all.
 
-    The direction in which the frequency alone changes, (p,), zero if it is held, and the times and their weights, (n,),
-    are returned too.
+    Attributes
+    ----------
+    slopes : (n, p) float64
+        Cycles per coordinate.
+    along : (p,) float64
+        Direction in which the frequency alone changes; zero if it is held.
+    time, weight : (n,) float64
+        Times, s from the observation's epoch, and their weights.
     """
+
+    slopes: jax.Array
+    along: jax.Array
+    time: jax.Array
+    weight: jax.Array
+
+
+@jit_with(NO_TRIALS, kept=True, static_argnames="names")
+def _whitened_slopes(observation: Observation, point: Doppler, names: tuple[str, ...]) -> Slopes:
+    """Return the `_phase_slopes` per whitened coordinate for some parameters of a template; in one program."""
+    return _phase_slopes(observation, point, whitened(observation, point, names, ()))
+
+
+def _phase_slopes(observation: Observation, point: Doppler, coordinates: Coordinates) -> Slopes:
+    """Return how the phase changes with each of the coordinates that whiten all data together."""
     names = coordinates.names
     time, weight = observation.quadrature(NODES)
     zero = jnp.zeros(len(names))
@@ -222,7 +240,7 @@ def _phase_slopes(
 
     slopes = jax.vmap(of_detector)(time, observation.trajectory)
     along = along_frequency(coordinates) if "freq" in names else zero
-    return slopes.reshape(-1, len(names)), along, time.reshape(-1), weight.reshape(-1)
+    return Slopes(slopes.reshape(-1, len(names)), along, time.reshape(-1), weight.reshape(-1))
 
 
 def _tracks_metric(slopes: Any, weight: Any) -> Any:
@@ -235,7 +253,7 @@ def _tracks_metric(slopes: Any, weight: Any) -> Any:
     return change.T @ change / present.sum()
 
 
-@jit_with({}, kept=True, static_argnames=("names", "together"))
+@jit_with(NO_TRIALS, kept=True, static_argnames=("names", "together"))
 def tracks_regions(observation: Observation, points: Doppler, names: tuple[str, ...], together: int) -> jax.Array:
     """Return the unit ball of the metric of tracks at each of n templates, as a `Neighbourhood`'s spread: (n, p, p).
 

@@ -16,7 +16,7 @@ import jfstat
 from jfstat import tracecache
 from jfstat.compileroptions import jit_with
 from jfstat.diskcache import DiskCache, jax_cache
-from jfstat.followup.refine import Coverage
+from jfstat.followup.coverage import Coverage
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
 from jfstat.tracecache import Unnamed, spelled

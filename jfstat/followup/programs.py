@@ -1,0 +1,139 @@
+"""Make the programs that follow up a batch of candidates, compile them at the same time, and run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.narrow import narrow_plan
+from jfstat.data.workers import compile_together, result_of_shape, results_of
+from jfstat.followup.batches import (
+    Climbing,
+    climbing_for,
+    compressed_together,
+    suited,
+    wants_few_sizes,
+    with_usual_size,
+)
+from jfstat.followup.climb import climb
+from jfstat.followup.coverage import Coverage
+from jfstat.followup.focus import focus
+from jfstat.followup.look import Surroundings, look
+from jfstat.followup.method import Method
+from jfstat.followup.neighbourhood import frequency_shifts
+from jfstat.followup.peak import Peak, describe
+from jfstat.followup.results import CLIMBS, most_climbs
+from jfstat.signal.templates import Doppler
+
+
+class Programs(NamedTuple):
+    """Programs for a batch of candidates, from their data to their peaks.
+
+    Attributes
+    ----------
+    data : FstatData
+    coverage : Coverage
+    narrowing : tuple
+        Arguments of `focus`.
+    climbing : Climbing
+    method : Method
+    """
+
+    data: FstatData
+    coverage: Coverage
+    narrowing: tuple[Any, ...]
+    climbing: Climbing
+    method: Method
+
+    @classmethod
+    def of(
+        cls,
+        data: FstatData,
+        points: Doppler,
+        coverage: Coverage,
+        n_trials: int,
+        names: tuple[str, ...],
+        method: Method,
+    ) -> Programs:
+        """Return the programs for a stack of candidates, with so many trial points each.
+
+        Parameters
+        ----------
+        data : FstatData
+        points : Doppler
+            As many templates as a batch has.
+        coverage : Coverage
+        n_trials : int
+        names : tuple of str
+            Parameters to refine.
+        method : Method
+        """
+        size, n_shifts = len(points.alpha), len(frequency_shifts(coverage.bins, float(data.tspan)))
+        plan = with_usual_size(narrow_plan(data, points, coverage.reach), wants_few_sizes(data, size))
+        # at other frequencies alone there are no other peaks to be told apart
+        n_climbs = min(most_climbs(len(names)) if n_trials > 1 else CLIMBS, n_trials * n_shifts)
+        climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
+        narrowing = data.for_one_template, points, coverage.reach, plan, compressed_together(data, size)
+        return cls(data, coverage, narrowing, climbing, method)
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """Frequency offsets to try at each trial point, Hz, (F,) float64."""
+        return frequency_shifts(self.coverage.bins, float(self.data.tspan))
+
+    def lowered(self, around: Surroundings) -> Iterator[jax.stages.Lowered]:
+        """Yield the programs that `run` needs, the longest first. Leaves of `around` may be placeholders."""
+        names, like, together = around.coordinates.names, self.data.series, self.climbing.candidates
+        focused = self._suited(focus).lower(*self.narrowing)
+        near = self._observation, results_of(focused, like)
+        starts = result_of_shape((self._size, self.climbing.n_climbs, len(names)), np.float64, like)
+        climbed = self._climb.lower(*near, around.coordinates, around.free, starts, *self._steps)
+        yield climbed
+        yield focused
+        looked = self._suited(look).lower(*near, around, self.climbing)
+        yield looked
+        found = (results_of(x, like) for x in (looked, climbed))
+        yield self._suited(describe).lower(*near, around, *found, together)
+
+    def run(self, around: Surroundings, real: np.ndarray) -> Peak:
+        """Return the highest peak around each candidate.
+
+        Parameters
+        ----------
+        around : Surroundings
+        real : (size, 1, 1) bool
+            Whether a row of the batch is a candidate: rows that only fill it are not climbed.
+        """
+        # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
+        compile_together(self.lowered(around))
+        own = around.coordinates
+        climbed_from = replace(own, matrix=np.where(real, own.matrix, np.nan))
+        looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, around.trials, np.nan))
+        near = self._observation, self._suited(focus)(*self.narrowing)
+        looked = self._suited(look)(*near, looked_around, self.climbing)
+        climbs = self._climb(*near, climbed_from, around.free, looked.starts, *self._steps)
+        return self._suited(describe)(*near, around, looked, climbs, self.climbing.candidates)
+
+    @property
+    def _size(self) -> int:
+        return len(self.narrowing[1].alpha)
+
+    @property
+    def _observation(self) -> Any:
+        return self.data.observation.without_times
+
+    @property
+    def _steps(self) -> tuple[Any, ...]:
+        return self.climbing.candidates, self.method.max_steps, self.method.optimizer
+
+    @property
+    def _climb(self) -> Any:
+        return suited(climb, self.data, self._size, 1)  # it takes most of the time
+
+    def _suited(self, program: Any) -> Any:
+        return suited(program, self.data, self._size)
