@@ -159,7 +159,8 @@ def kept_columns(data: FstatData, found: Doppler, amplitudes: bool) -> dict[str,
         rows = np.minimum(np.arange(first, first + ROWS), k - 1)
         n = min(size, k - first)
         points = jax.tree.map(lambda x: x[rows], found)
-        return np.asarray(_values(observation, points, _fa_fb(own, points, n, at_once(own)), amplitudes))[:n]
+        fa_fb = _fa_fb(own, points, n, at_once(own))
+        return np.asarray(_values.quickly(observation, points, fa_fb, amplitudes))[:n]
 
     values = np.concatenate([np.empty((0, len(names))), *in_order(some, range(0, k, size), workers)])
     return {name: values[:, i].copy() for i, name in enumerate(names)}
@@ -172,7 +173,7 @@ def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> It
     """
     rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((ROWS, *x.shape[1:]), x.dtype), templates)
     fa = fb = result_of_shape((ROWS, len(data.detectors)), np.complex128, data.series)
-    yield _values.lower(data.observation.without_times, rows, (fa, fb), amplitudes)
+    yield _values.quickly.lower(data.observation.without_times, rows, (fa, fb), amplitudes)
     own, programs = spectra_programs(data, templates)
     yield from programs
     yield _fa_fb.lower(own, rows, ROWS, at_once(own))
@@ -198,7 +199,8 @@ def _values(
 ) -> jax.Array:
     """Return the columns' values of candidates, given their Fa and Fb, (`ROWS`, n_columns) float64.
 
-    This is a separate program because data of all lengths share it; see `Observation.without_times`.
+    This is a separate program because data of all lengths share it; see `Observation.without_times`. Compiled
+    quickly it runs as fast.
     """
 
     def of_row(point: Doppler, fa: jax.Array, fb: jax.Array) -> jax.Array:

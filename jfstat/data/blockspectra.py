@@ -121,7 +121,7 @@ def spectra_or_data(data: FstatData, point: Doppler) -> BlockSpectra | FstatData
     a phase model.
     """
     own, block = data.for_one_template, _block(data, point)
-    return own if block is None else BlockSpectra(own, _spectra(own.series, block), _state(own, block), block)
+    return own if block is None else BlockSpectra(own, _spectra(own.series, block), _state.quickly(own, block), block)
 
 
 def spectra_programs(data: FstatData, point: Doppler) -> tuple[BlockSpectra | FstatData, list[jax.stages.Lowered]]:
@@ -132,7 +132,7 @@ def spectra_programs(data: FstatData, point: Doppler) -> tuple[BlockSpectra | Fs
     own, block = data.for_one_template, _block(data, point)
     if block is None:
         return own, []
-    programs = [_spectra.lower(own.series, block), _state.lower(own, block)]
+    programs = [_spectra.lower(own.series, block), _state.quickly.lower(own, block)]
     values, state = (results_of(program, own.series) for program in programs)
     return BlockSpectra(own, values, state, block), programs
 

@@ -87,7 +87,7 @@ class Programs(NamedTuple):
         return frequency_shifts(self.coverage.bins, float(self.data.tspan))
 
     def lowered(self, around: Surroundings) -> Iterator[jax.stages.Lowered]:
-        """Yield the programs that `run` needs, the longest first. Leaves of `around` may be placeholders."""
+        """Yield the programs that `run` needs, the longest first."""
         names, like, together = around.coordinates.names, self.data.series, self.climbing.candidates
         focused = self._suited(focus).lower(*self.narrowing)
         near = self._observation, results_of(focused, like)
