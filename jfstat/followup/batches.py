@@ -136,22 +136,40 @@ def in_steps(reach: np.ndarray, least: float | np.ndarray, ratio: float = 2.0) -
     return least * ratio ** np.ceil(np.log2(reach / least) / np.log2(ratio) - 1e-9)
 
 
+def narrow_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
+    """Return about how many nodes narrow data of given reaches have, (n,) float64."""
+    n_series = len(data.detectors) * (data.n_segments or 1)
+    return n_series * NODES * float(data.tspan) * reach / COARSE_TURNS
+
+
 def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
     """Return whether narrow data of given reaches would be too large, (n,) bool."""
-    n_series = len(data.detectors) * (data.n_segments or 1)
-    return n_series * NODES * float(data.tspan) * reach / COARSE_TURNS > MOST_NODES
+    return narrow_nodes(data, reach) > MOST_NODES
 
 
-def batch_size(data: FstatData, n: int) -> int:
+def programs_cost_more(data: FstatData, n: int) -> bool:
+    """Return whether to compile programs takes longer than to run them for n candidates: on accelerators, unless there
+    are many."""
+    return not _on_cpu(data) and n <= MOST_BATCHES * batch_sizes(data)[1]
+
+
+def batch_size(data: FstatData, n: int, in_regions: bool = False) -> int:
     """Return the size of the batches of n candidates: the smallest that holds all, or the largest; on accelerators the
-    middle one as long as there are few batches.
+    middle one as long as there are few batches, except for one candidate.
 
-    Batches of one size, some partly filled, take less time than a compilation for each of several sizes.
+    Batches of one size, some partly filled, take less time than a compilation for each of several sizes. In regions
+    that a stage of a follow-up left, one candidate may be what is left of several.
     """
     sizes = batch_sizes(data)
-    if not _on_cpu(data) and 1 < n <= MOST_BATCHES * sizes[1]:
+    if programs_cost_more(data, n) and (n > 1 or in_regions):
         return sizes[1]
     return next((size for size in sizes if size >= n), sizes[-1])
+
+
+def table_size(data: FstatData, n: int) -> int:
+    """Return how many rows a table of n candidates is padded to where all are computed together: a power of two, on
+    accelerators at least the middle size of batches."""
+    return padded_size(n if _on_cpu(data) else max(n, batch_sizes(data)[1]), 1)
 
 
 def suited(program: Jitted, data: FstatData, size: int, most: int = FEW) -> Jitted:

@@ -15,7 +15,7 @@ from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, 
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
-from jfstat.maths.ladder import padded_size
+from jfstat.followup.batches import table_size
 from jfstat.signal.parameters import LIMITS, ORBIT_FIELDS, Limit, is_usually_fixed, speed_bound, spin_name, spin_order
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Doppler
@@ -252,8 +252,8 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
         return []
     if points.model is not None:
         points.model.first(1).check()
-    # a power of two, so that tables of other lengths use the same compiled program
-    padded = np.minimum(np.arange(padded_size(n, 1)), n - 1)
+    # few sizes, so that tables of other lengths use the same compiled program
+    padded = np.minimum(np.arange(table_size(data, n)), n - 1)
     # indexed by NumPy, which compiles nothing
     fits = _fits(data.for_one_template, jax.tree.map(lambda x: np.asarray(x)[padded], points))
     found = jax.tree.map(lambda x: np.asarray(x)[:n], fits)

@@ -46,12 +46,15 @@ class Surroundings(NamedTuple):
         Points to try around each candidate, in whitened coordinates; NaN where there are fewer.
     shifts : (F,) float64
         Frequency offsets to try at each trial point, Hz; [0] if the frequency is fixed.
+    widest : (n,) float64
+        Largest of these offsets that is tried for each candidate, Hz.
     """
 
     coordinates: Coordinates
     free: FreeParameters
     trials: jax.Array | np.ndarray
     shifts: jax.Array | np.ndarray
+    widest: jax.Array | np.ndarray
 
 
 class Looked(NamedTuple):
@@ -65,7 +68,7 @@ class Looked(NamedTuple):
         Number of trial points within the data's reach and the limits, at frequencies a bin apart.
     near : (n, t, F) float32
         2F at the trial points and shifts of the `Surroundings`; `arrays.LEAST` where templates are impossible, or
-        beyond the limits.
+        beyond the limits or the widest shift.
     further : (n, t', F') float32
         2F at the first of the trial points, at frequencies further away: `further_shifts`.
     """
@@ -91,8 +94,8 @@ def look(observation: Observation, near: NarrowData, surroundings: Surroundings,
     """
     free, shifts = surroundings.free, jnp.asarray(surroundings.shifts)
 
-    def one(own: tuple[NarrowData, Coordinates, jax.Array]) -> Looked:
-        near, coordinates, trials = own
+    def one(own: tuple[NarrowData, Coordinates, jax.Array, jax.Array]) -> Looked:
+        near, coordinates, trials, widest = own
         near = replace(near, observation=observation)
         limits = parameter_limits(coordinates, free)
         far = further_shifts(observation, coordinates)
@@ -104,14 +107,14 @@ def look(observation: Observation, near: NarrowData, surroundings: Surroundings,
         else:
             around = _heights(near, coordinates, trials, shifts, limits, climbing.trials)
             further = _heights(near, coordinates, trials[:LOOKED_POINTS], far, limits, climbing.trials)
+        around = jnp.where(jnp.abs(shifts)[None] <= widest, around, LEAST)
         places = trial_places(coordinates, trials, shifts)
         starts = _spread_starts(places, around.reshape(-1), climbing.n_climbs, near.n_segments is not None)
         tried = jnp.sum(around > LEAST, dtype=jnp.int32) // BIN
         return Looked(starts, tried, around, further)
 
-    return in_groups(
-        jax.vmap(one), (near, surroundings.coordinates, jnp.asarray(surroundings.trials)), climbing.candidates
-    )
+    trials, widest = jnp.asarray(surroundings.trials), jnp.asarray(surroundings.widest)
+    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, widest), climbing.candidates)
 
 
 def further_shifts(observation: Observation, coordinates: Coordinates) -> jax.Array:

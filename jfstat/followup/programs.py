@@ -21,7 +21,7 @@ from jfstat.followup.batches import (
     with_usual_size,
 )
 from jfstat.followup.climb import climb
-from jfstat.followup.coverage import Coverage
+from jfstat.followup.coverage import Shared
 from jfstat.followup.focus import focus
 from jfstat.followup.look import Surroundings, look
 from jfstat.followup.method import Method
@@ -37,7 +37,7 @@ class Programs(NamedTuple):
     Attributes
     ----------
     data : FstatData
-    coverage : Coverage
+    shared : Shared
     narrowing : tuple
         Arguments of `focus`.
     climbing : Climbing
@@ -45,7 +45,7 @@ class Programs(NamedTuple):
     """
 
     data: FstatData
-    coverage: Coverage
+    shared: Shared
     narrowing: tuple[Any, ...]
     climbing: Climbing
     method: Method
@@ -55,7 +55,7 @@ class Programs(NamedTuple):
         cls,
         data: FstatData,
         points: Doppler,
-        coverage: Coverage,
+        shared: Shared,
         n_trials: int,
         names: tuple[str, ...],
         method: Method,
@@ -67,24 +67,24 @@ class Programs(NamedTuple):
         data : FstatData
         points : Doppler
             As many templates as a batch has.
-        coverage : Coverage
+        shared : Shared
         n_trials : int
         names : tuple of str
             Parameters to refine.
         method : Method
         """
-        size, n_shifts = len(points.alpha), len(frequency_shifts(coverage.bins, float(data.tspan)))
-        plan = with_usual_size(narrow_plan(data, points, coverage.reach), wants_few_sizes(data, size))
+        size, n_shifts = len(points.alpha), len(frequency_shifts(shared.bins, float(data.tspan)))
+        plan = with_usual_size(narrow_plan(data, points, shared.reach), wants_few_sizes(data, size))
         # at other frequencies alone there are no other peaks to be told apart
         n_climbs = min(most_climbs(len(names)) if n_trials > 1 else CLIMBS, n_trials * n_shifts)
         climbing = climbing_for(data, size, plan.first.size, n_climbs, n_trials)
-        narrowing = data.for_one_template, points, coverage.reach, plan, compressed_together(data, size)
-        return cls(data, coverage, narrowing, climbing, method)
+        narrowing = data.for_one_template, points, shared.reach, plan, compressed_together(data, size)
+        return cls(data, shared, narrowing, climbing, method)
 
     @property
     def shifts(self) -> np.ndarray:
         """Frequency offsets to try at each trial point, Hz, (F,) float64."""
-        return frequency_shifts(self.coverage.bins, float(self.data.tspan))
+        return frequency_shifts(self.shared.bins, float(self.data.tspan))
 
     def lowered(self, around: Surroundings) -> Iterator[jax.stages.Lowered]:
         """Yield the programs that `run` needs, the longest first."""

@@ -35,7 +35,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.groups import in_groups
 from jfstat.followup.look import Surroundings
 from jfstat.followup.method import NEWTON, Method
-from jfstat.followup.neighbourhood import Neighbourhood, Survey, survey
+from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts, survey
 from jfstat.followup.options import Fit, checked_fit
 from jfstat.followup.peak import on_host
 from jfstat.followup.programs import Programs
@@ -257,7 +257,8 @@ def refined(
     if not np.any(results.open):
         return results
     starts = candidates.points if starts is None else starts
-    compiling = _compiling_mismatches(data, starts, results)
+    wide = around.spread is not None
+    compiling = _compiling_mismatches(data, starts, results, wide)
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
         own = free.without(ORBIT_FIELDS) if isolated else free
@@ -265,7 +266,7 @@ def refined(
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     wait([compiling])
-    results.compare_with(_start_mismatch(data, starts, results), around.spread is not None)
+    results.compare_with(_start_mismatch(data, starts, results, wide), wide)
     return results
 
 
@@ -303,11 +304,15 @@ class Alike(NamedTuple):
     n_twoF: int | None
     method: Method
 
+    def batch_size(self, data: FstatData) -> int:
+        """Return the size of the batches in which the candidates are followed up."""
+        return batch_size(data, len(self.rows), self.around.spread is not None)
+
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
     """Follow up candidates round after round until each has ended."""
     rows, isolated, free, around, *_ = alike
-    size = batch_size(data, len(rows))
+    size = alike.batch_size(data)
     spread, peaks = around.spread, around.peaks
     if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
@@ -358,15 +363,17 @@ def _follow_round(
         By row, the candidate's coverage and trial points.
     advance
     """
-    groups = list(dict.fromkeys(own for own, _ in covered.values()))
-    group = np.array([groups.index(covered[row][0]) for row in left])
-    each = list(batches(left, group, batch_size(data, len(alike.rows))))
+    groups = list(dict.fromkeys(own.shared for own, _ in covered.values()))
+    group = np.array([groups.index(covered[row][0].shared) for row in left])
+    each = list(batches(left, group, alike.batch_size(data)))
 
     def programs_for(batch: Batch) -> tuple[Programs, Surroundings]:
         coordinates = jax.tree.map(lambda x: x[batch.places], known.coordinates)
-        coverage, trials = covered[int(batch.rows[0])][0], np.stack([covered[row][1] for row in left[batch.places]])
-        own = Programs.of(data, coordinates.centre, coverage, trials.shape[1], alike.free.names, alike.method)
-        return own, Surroundings(coordinates, alike.free, trials, own.shifts)
+        here, trials = zip(*(covered[row] for row in left[batch.places]), strict=True)
+        widest = np.array([frequency_shifts(own.bins, float(data.tspan))[-1] for own in here])
+        shared, trials = here[0].shared, np.stack(trials)
+        own = Programs.of(data, coordinates.centre, shared, trials.shape[1], alike.free.names, alike.method)
+        return own, Surroundings(coordinates, alike.free, trials, own.shifts, widest)
 
     firsts = {int(group[batch.places[0]]): batch for batch in reversed(each)}  # the first batch of each group
     if len(firsts) > 1:  # whose programs are compiled at the same time
@@ -376,6 +383,10 @@ def _follow_round(
         edges = np.linalg.norm(known.axes[batch.places], axis=1).max(axis=-1, initial=0.0)
         edges += np.linalg.norm(known.offsets[batch.places], axis=2).max(axis=1)
         _follow_batch(data, results, alike, batch, *programs_for(batch), edges)
+        for row in batch.rows:
+            own, _ = covered[row]
+            if own.fewer:
+                results.messages[row] += f"; only frequencies within {own.bins:.0f} bins of 1/T were covered"
         advance(int(np.sum(~results.open[batch.rows])))
 
 
@@ -397,7 +408,7 @@ def _follow_batch(
     edges : (size,) float64
         Distance to the edge of the covered region, in whitened coordinates across the frequency.
     """
-    rows, own, coverage = batch.rows, alike.free, programs.coverage
+    rows, own = batch.rows, alike.free
     names_at = np.array([results.names.index(name) for name in own.names])
     # a padding row of the batch has no trial points, and its climbs end where they begin
     real = (np.arange(len(batch.places)) < len(rows))[:, None, None]
@@ -442,15 +453,13 @@ def _follow_batch(
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
         chance = 0.0 if alike.n_twoF is None else float(results.noise_chance[row])
         results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held, data.n_segments)
-        if coverage.fewer:
-            results.messages[row] += f"; only frequencies within {coverage.bins:.0f} bins of 1/T were covered"
 
 
-def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.ndarray:
+def _start_mismatch(data: FstatData, starts: Doppler, results: Results, in_regions: bool) -> np.ndarray:
     """Return the loss of rho^2 between each candidate and its peak, (n,) float64; NaN where it was not refined."""
     lost = np.full(len(results.twoF), np.nan)
     rows = np.flatnonzero(np.isfinite(results.twoF))
-    size, seen = batch_size(data, len(rows)), data.observation.in_few_sizes
+    size, seen = batch_size(data, len(rows), in_regions), data.observation.in_few_sizes
     program, together = suited(_mismatches, data, size), compared_together(data, size)
     for batch in batches(rows, np.zeros(len(rows)), size):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
@@ -458,12 +467,12 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results) -> np.nd
     return lost
 
 
-def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results) -> Future[object]:
+def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results, in_regions: bool) -> Future[object]:
     """Begin to trace and compile the programs that `_start_mismatch` runs if all open candidates are refined.
 
     Errors are ignored here, since they are raised again when the programs run.
     """
-    size = batch_size(data, int(np.sum(results.open)))
+    size = batch_size(data, int(np.sum(results.open)), in_regions)
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
     program, together = suited(_mismatches, data, size), compared_together(data, size)
     return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair, together).compile())

@@ -16,7 +16,7 @@ import jfstat
 from jfstat import tracecache
 from jfstat.compileroptions import jit_with
 from jfstat.diskcache import DiskCache, jax_cache
-from jfstat.followup.coverage import Coverage
+from jfstat.followup.coverage import Coverage, Shared
 from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler, Orbit
 from jfstat.tracecache import Unnamed, spelled
@@ -283,7 +283,7 @@ def test_other_settings_of_jit_are_refused():
 def test_names_of_static_values_tell_them_apart():
     values = [None, 1, True, 1.0, "1", b"1", (1,), [1], ((1,),), {1: 2}, {2: 1}, {1}, np.float32(1), np.float64(1)]
     values += [np.arange(2), np.arange(2.0), np.arange(2).reshape(2, 1), np.dtype("f4"), np.dtype("f8")]
-    values += [Doppler, Orbit, spelled, Coverage(1.0, 2.0, True), Coverage(1.0, 2.0, False)]
+    values += [Doppler, Orbit, spelled, Coverage(Shared(1.0, 2.0), 2.0, True), Coverage(Shared(1.0, 2.0), 2.0, False)]
     assert len({spelled(x) for x in values}) == len(values)
     assert spelled({"b": 1, "a": {3, 1, 2}}) == spelled({"a": {1, 2, 3}, "b": 1})
 
