@@ -39,12 +39,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # or XLA writes a page about
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from precisions import refuse_rounded_products  # noqa: E402
 
 from jfstat import tracecache  # noqa: E402
 from jfstat.diskcache import DiskCache  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+refuse_rounded_products()
 
 
 class NoCache(DiskCache):

@@ -25,6 +25,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import any_traced
 from jfstat.maths.chebyshev import lagrange, nodes
 from jfstat.maths.lengths import largest_divisor
+from jfstat.maths.products import product
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template_of_any
 from jfstat.validation import DurationLike, FrequencyLike, frequency, positive_seconds, shown
@@ -97,9 +98,9 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
 
     Blocks are at most `max_block` long, s.
     """
-    band, layout, observation = data.band, data.layout, data.observation
+    layout, (band, observation) = data.layout, jax.tree.map(np.asarray, (data.band, data.observation))
     if data.n_segments is None:
-        band, observation = jax.tree.map(lambda x: np.asarray(x)[None], (band, observation))
+        band, observation = jax.tree.map(lambda x: x[None], (band, observation))
     dt = float(band.dt[0])  # equal for all segments, as are all widths
     seconds = FINE_TURNS / (reach + 2 / SIDEREAL_DAY)  # the antenna patterns vary as well, twice a day
     if point.orbit is not None:
@@ -111,8 +112,8 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
     half_pass = 0.5 * float(band.pass_high[0] - band.pass_low[0])
     quiet = ringing(half_pass, 0.5 / float(band.dtau[0]))  # the ringing of the low-pass is signal too
     # blocks cover only the time in which data ring: the series may extend beyond the trajectory
-    middle, half = np.asarray(observation.middle), 0.5 * np.asarray(observation.tspan) + quiet
-    origin, available = np.asarray(band.start), data.series.shape[-1] // fine
+    middle, half = observation.middle, 0.5 * observation.tspan + quiet
+    origin, available = band.start, data.series.shape[-1] // fine
     begin = np.maximum(0, ((middle - half - origin) / step).astype(int))
     end = np.minimum(np.ceil((middle + half - origin) / step).astype(int) + 1, available)
     n_fine = int(np.max(end - begin))
@@ -121,7 +122,7 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
     per_block = min(n_fine, max(1, int(min(turns / reach, max_block) / step)))
     n_blocks = -(-n_fine // per_block)
 
-    start, weight = np.asarray(observation.start), np.asarray(observation.weight)
+    start, weight = observation.start, observation.weight
     places = []
     for i in range(len(begin)):
         edges = origin[i] + step * (begin[i] + per_block * np.arange(n_blocks + 1))
@@ -359,8 +360,8 @@ def compressed(
     real, imag = blocks.real, blocks.imag
     to_nodes = jnp.asarray(lagrange(FINE_NODES, (2.0 * np.arange(fine) + 1) / fine - 1).astype(np.float32))
     at_nodes = jax.lax.complex(
-        ((real * cos - imag * sin) @ to_nodes).astype(jnp.float64),
-        ((imag * cos + real * sin) @ to_nodes).astype(jnp.float64),
+        product(real * cos - imag * sin, to_nodes).astype(jnp.float64),
+        product(imag * cos + real * sin, to_nodes).astype(jnp.float64),
     )
 
     centres = band.start + band.dt * (fine * jnp.arange(n_fine, dtype=jnp.float64) + 0.5 * (fine - 1))

@@ -14,6 +14,7 @@ from jfstat.display import Displayed, Facts, brief, is_known, memory, value_rang
 from jfstat.geometry.nearby import Sites, phase_difference
 from jfstat.maths.arrays import any_traced
 from jfstat.maths.chebyshev import series_from_values
+from jfstat.maths.products import product
 from jfstat.maths.turns import turn64
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, check_possible, template_of_any
@@ -154,7 +155,7 @@ class NarrowData(Displayed):
         patterns, own = (x.astype(jnp.complex64) for x in (jnp.stack([a, b]), self.samples))
         samples = jnp.einsum("cdh,dhbk->cdbk", patterns, own, precision="highest")
         turned = jnp.sum(samples * jax.lax.complex(cos, -sin).astype(jnp.complex64)[None], axis=1).reshape(2, -1)
-        sums = turned @ turns
+        sums = product(turned, turns)
         return sums[0], sums[1]
 
     def fits(self, point: Doppler) -> jax.Array:
