@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ from jfstat.candidates.tables import AnyTable, by_orbits, carry_over, in_units, 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device
 from jfstat.data.observation import Observation
+from jfstat.data.workers import in_background
 from jfstat.followup.band import CandidateBand
 from jfstat.followup.batches import DEVICE_SIZES, SIZES, batches
 from jfstat.followup.candidates import SearchedWith, read_rows, with_harmless_orbits
@@ -147,9 +148,11 @@ def climbed(
     """
     rungs: list[_Rung] = []
     starts: Any = own.found[share]
-    rows, around = share, _first_region(own, share)
+    rows, around, data = share, _first_region(own, share), prepared(0)
     for stage in range(len(own.numbers)):
-        rung = _judged(own, _refined(own, rows, starts, around, prepared(stage), advance), rungs)
+        # while this stage's programs are compiled and its candidates climb
+        coming = None if stage + 1 == len(own.numbers) else in_background(partial(prepared, stage + 1))
+        rung = _judged(own, _refined(own, rows, starts, around, data, advance), rungs)
         rungs.append(rung)
         going_on = np.asarray(rung.table["passed"])
         advance(int(np.sum(~going_on)) * (len(own.numbers) - stage - 1))
@@ -160,6 +163,7 @@ def climbed(
         if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
             peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
         around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
+        data = data if coming is None else coming.result()
     return stacked([rung.table for rung in rungs])
 
 
@@ -211,7 +215,7 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
     """Return a function that prepares the data of candidates `group` for a stage.
 
     Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes. The
-    data of one stage are held at a time; with `keep` those of all, which are then prepared once.
+    function holds the data of the last stage it prepared; with `keep` those of all, which are then prepared once.
     """
     edges = stage_edges(own.sfts, own.numbers)
     members = group[own.sound[group]]
