@@ -25,6 +25,7 @@ from jfstat.benchmarking.settings import Setting
 from jfstat.engines.cuda import kernels
 from jfstat.engines.cuda.engine import Cuda
 from jfstat.engines.xla import Xla
+from jfstat.maths.arrays import LEAST
 from jfstat.searching.reduce.loudest import loudest
 from jfstat.searching.reduce.tally import HISTOGRAM_EDGES, subband_edges, subband_maxima
 from jfstat.statistic.fstat import compiled_band
@@ -79,7 +80,7 @@ def assert_every_bin(data, points, same_source=False, n_valid=None, first_bin=0)
     found = loudest(KERNELS.ready(data), points, n_valid, expected.size, KERNELS, same_source, first_bin)
 
     twoF = np.asarray(found.twoF)
-    real = np.isfinite(twoF)
+    real = twoF > LEAST
     assert real.sum() == counts.sum()
     assert (np.diff(twoF[real]) <= 0).all()
     values = np.full(expected.shape, np.nan)
@@ -87,7 +88,7 @@ def assert_every_bin(data, points, same_source=False, n_valid=None, first_bin=0)
     np.testing.assert_array_equal(np.isfinite(values), counts)
     np.testing.assert_allclose(values[counts], expected[counts], **TOLERANCE)
 
-    maxima = np.where(counts, expected, -np.inf).max(axis=0)
+    maxima = np.where(counts, expected, LEAST).max(axis=0)
     edges = subband_edges(data.layout)
     tops = [maxima[a:b].max() for a, b in pairwise(edges)]
     np.testing.assert_allclose(subband_maxima(data.layout, np.asarray(found.sections)), tops, **TOLERANCE)
@@ -219,7 +220,7 @@ def forget_programs():
 def relative_difference(data, points, expected):
     """L2, of all bins that count."""
     found = loudest(KERNELS.ready(data), points, len(expected), expected.size, KERNELS)
-    real = np.isfinite(np.asarray(found.twoF))
+    real = np.asarray(found.twoF) > LEAST
     theirs = expected[np.asarray(found.template)[real], np.asarray(found.frequency)[real]]
     return np.linalg.norm(np.asarray(found.twoF)[real] - theirs) / np.linalg.norm(theirs)
 

@@ -1,0 +1,100 @@
+"""What a GPU computes against what the CPU beside it computes, function by function: the same to single precision.
+
+    XLA_FLAGS= python -m pytest -o addopts= -m gpu tests/package/test_devices_agree.py
+
+Skipped where JAX's default device is the CPU.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+import jfstat
+
+pytestmark = pytest.mark.gpu
+START = 1167458304
+POINT = jfstat.Doppler(1.5, 0.2, [50.0123, -1e-9], reftime=START)
+NEAR = jfstat.Doppler(1.5002, 0.2, [50.0123, -1e-9], reftime=START)
+AMPLITUDE = jfstat.Amplitude(2e-25, 0.3, 0.2, 1.0)
+SIMULATED = dict(detectors=["H1", "L1"], start=START, fmin=48.9, fmax=51.2)
+TOLERANCE = 3e-6
+"""Largest difference, in units of a result's largest value; TensorFloat-32 made it 1e-4."""
+
+
+def noise(days=3, **more):
+    signals = [(POINT, AMPLITUDE)]
+    return jfstat.simulate_sfts(**SIMULATED, duration=days * 86400, sqrt_sx=4e-24, signals=signals, seed=1, **more)
+
+
+def prepared(**more):
+    return jfstat.prepare(noise(), 49.99, 50.03, START, fdots=[(-3e-9, 1e-9)], **more)
+
+
+def bank(data):
+    return jfstat.template_bank((1.49, 1.51), (0.19, 0.21), (-2e-9, 0.0), mismatch=0.5, data=data)
+
+
+def found(data):
+    table = jfstat.search(data, bank(data), top=2, progress=False)
+    return [table[name] for name in ("twoF", "twoF_H1", "twoF_L1", "log10BSGL", "h0", "cosi", "psi")]
+
+
+def refined(data):
+    table = jfstat.refine(data, NEAR, progress=False)
+    names = ("twoF", "twoF_H1", "twoF_L1", "start_twoF", "start_mismatch", "h0", "freq_error", "alpha_error")
+    return [table[name] for name in names]
+
+
+def narrow(data):
+    near = jfstat.narrow(data, NEAR)
+    prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24))
+    value, slope = jax.value_and_grad(jfstat.twoF, argnums=1)(near, POINT)
+    return value, slope, jfstat.log_likelihood(near, POINT, AMPLITUDE), jfstat.log_bstat(near, POINT, prior)
+
+
+def transients(data):
+    atoms = jfstat.atoms(data, POINT)
+    return atoms.Fa, atoms.Fb, jfstat.transient_map(atoms, "exp", [START, START + 86400], [86400, 172800])
+
+
+def pulsars(folder):
+    path = folder / "a.par"
+    path.write_text("RAJ 05:43:46.5\nDECJ 11:27:33\nF0 25.00615\nF1 -5e-10\nPEPOCH 57756.25\nUNITS TDB\n")
+    table = jfstat.search_pulsars(noise(), [jfstat.read_par(path)], progress=False)
+    return [table[name] for name in ("twoF", "twoF_H1", "twoF_L1", "h0", "cosi", "psi")]
+
+
+def simulated():
+    made = jfstat.simulate_sfts(**SIMULATED, duration=86400, signals=[(POINT, AMPLITUDE)])
+    return [1e24 * series.data for series in made]
+
+
+FUNCTIONS = {
+    "simulated signal": lambda _: simulated(),
+    "twoF": lambda _: jfstat.twoF(prepared(), POINT),
+    "fstat": lambda _: jfstat.fstat(prepared(), POINT),
+    "twoF_band": lambda _: jfstat.twoF_band(prepared(), POINT),
+    "narrow data": lambda _: narrow(prepared()),
+    "atoms and transient_map": lambda _: transients(prepared()),
+    "estimate_amplitude": lambda _: jfstat.estimate_amplitude(prepared(), POINT).columns,
+    "metric": lambda _: jfstat.metric(prepared(), POINT),
+    "mean_twoF": lambda _: jfstat.mean_twoF(prepared(segments=6), POINT),
+    "search": lambda _: found(prepared()),
+    "refine": lambda _: refined(prepared()),
+    "search_pulsars": pulsars,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gpu_and_cpu_agree(name, tmp_path):
+    if jax.devices()[0].platform == "cpu":
+        pytest.skip("needs an accelerator as JAX's default device")
+    results = []
+    for device in (jax.devices()[0], jax.devices("cpu")[0]):
+        with jax.default_device(device):
+            results.append(jax.tree.map(np.asarray, jax.tree.leaves(FUNCTIONS[name](tmp_path))))
+    assert len(results[0]) == len(results[1]) > 0
+    for here, there in zip(*results, strict=True):
+        if np.issubdtype(there.dtype, np.inexact):
+            scale = float(np.nanmax(np.abs(there)))
+            np.testing.assert_allclose(here, there, rtol=0, atol=TOLERANCE * scale, equal_nan=True)
