@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from astropy.table import QTable
+from compilations import counted_compilations
 from scipy.stats import beta, chi2, kstest
 
 import jfstat
 from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
+from jfstat.followup import batches
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
@@ -99,6 +101,22 @@ def test_what_is_no_steady_signal_is_rejected(ladder):
     bad = ladder[ladder["name"] == "d"]
     assert len(bad) == 1 and not bad["passed"][0] and bad["message"][0].startswith("not refined: delta")
     assert np.isnan(bad["mean_twoF"][0])
+
+
+@pytest.mark.ci
+def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(sfts, found, ladder, monkeypatch):
+    monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
+    monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 4, 16))
+    run = dict(sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+    table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
+    expected = ladder[plain(ladder["candidate"]) < 2]
+    assert list(table["candidate"]) == list(expected["candidate"]) and list(table["passed"]) == list(expected["passed"])
+    for name in ("mean_twoF", "noise_chance", "steps", "start_mismatch", "peak_probability"):
+        np.testing.assert_allclose(plain(table[name]), plain(expected[name]), rtol=1e-4, atol=1e-9)
+    with counted_compilations() as names:
+        jfstat.follow_up(sfts, found[[0, 0, 1]], (4, 1), **run)
+    shared = {"survey", "focus", "look", "climb", "describe", "_mismatches", "_fits"}
+    assert not shared & {name.removeprefix("jit(").removesuffix(")") for name in names}
 
 
 @pytest.mark.ci

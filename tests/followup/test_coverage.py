@@ -1,0 +1,72 @@
+"""Candidates that programs are shared by: on accelerators all, as long as to compile takes longer than to compute."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from cases import make
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jfstat.followup import batches
+from jfstat.followup.coverage import coverages
+from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
+
+NAMES = ("freq", "f1dot", "alpha", "delta")
+SIGMAS = (1e-7, 2e-11, 1e-3, 1e-3)
+"""About the semi-axes of a region, in the order of NAMES."""
+
+
+@pytest.fixture(scope="module")
+def case():
+    return make(150.0, seed=23, days=2.0, noise=True, h0=3.2e-25, half_band=0.05, guard=0.3)
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """Follow candidates up as on an accelerator, in batches of 4 or 16."""
+    monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
+    monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 4, 16))
+
+
+def region(scale):
+    """A region of a follow-up around n candidates, as large as given for each."""
+    spread = np.asarray(scale)[:, None, None] * np.diag(SIGMAS)
+    return Neighbourhood(spread=spread, peaks=np.zeros((len(scale), 1, 4)))
+
+
+def covered(case, swing, around):
+    """Coverages of candidates whose frequencies deviate so much, in bins of 1/T."""
+    points = jax.tree.map(lambda x: np.repeat(np.asarray(x)[None], len(swing), axis=0), case.doppler)
+    bins = np.asarray(swing) / float(case.data.tspan)
+    return coverages(case.data, points, NAMES, bins, np.zeros(len(swing)), around)
+
+
+@settings(max_examples=30, deadline=None)
+@given(swing=st.lists(st.floats(0, 300), min_size=1, max_size=8))
+def test_all_that_is_wanted_is_covered(case, swing):
+    for around in (Neighbourhood.checked(1.0, None), region(np.ones(len(swing)))):
+        with pytest.MonkeyPatch.context() as patch:
+            apart = covered(case, swing, around)
+            patch.setattr(batches, "_on_cpu", lambda data: False)
+            together = covered(case, swing, around)
+        for own, shared in zip(apart, together, strict=True):
+            assert own.bins == shared.bins == own.shared.bins <= shared.shared.bins
+            assert own.shared.reach <= shared.shared.reach and own.fewer == shared.fewer
+        assert len({x.shared for x in together}) == 1
+
+
+def test_programs_are_shared_by_few_candidates_on_accelerators_alone(case, accelerator, monkeypatch):
+    swing = np.geomspace(1, 200, 5)
+    around = region(np.ones(5))
+    assert {x.shared.bins for x in covered(case, swing, around)} == {REGION_BINS[-1]}
+    monkeypatch.setattr(batches, "MOST_BATCHES", 1)  # five candidates are now more than a batch of 4
+    assert len({x.shared.reach for x in covered(case, swing, around)}) > 1
+
+
+def test_narrow_data_that_would_be_too_large_are_left_out(case, accelerator):
+    swing = np.array([1.0, 40.0, 3e6])
+    few, some, most = covered(case, swing, Neighbourhood.checked(1.0, 8.0))
+    assert few.shared == some.shared != most.shared
+    assert most.fewer and not few.fewer and most.shared.reach < some.shared.reach
