@@ -231,8 +231,8 @@ def test_random_data(seed):
     bend."""
     rng = np.random.default_rng(seed)
     detectors = ["H1", "L1", "V1"][: rng.integers(1, 4)]
-    hours = int(np.exp(rng.uniform(np.log(6), np.log(24 if EMULATE else 240))))
-    bandwidth = np.exp(rng.uniform(np.log(0.02), np.log(0.05 if EMULATE else 1.0)))
+    hours = int(np.exp(rng.uniform(np.log(14 if EMULATE else 6), np.log(24 if EMULATE else 240))))
+    bandwidth = np.exp(rng.uniform(np.log(0.05 if EMULATE else 0.02), np.log(0.1 if EMULATE else 1.0)))
     data = prepared(detectors, hours, bandwidth, orbit=ORBIT if seed % 4 == 3 else None, seed=seed)
     points = bank(3, orbit=ORBIT if seed % 4 == 3 else None, seed=seed)
     assert relative_difference(data, points, np.asarray(two_f(data, points))) < 2e-6
