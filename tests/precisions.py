@@ -4,6 +4,7 @@ On NVIDIA GPUs XLA rounds the elements of such matrices to 11 bits if nothing el
 usually run, it does not.
 """
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,25 @@ import jfstat
 
 SINGLE = ("float32", "complex64")
 OURS, JAX = (str(Path(package.__file__).parent) for package in (jfstat, jax))
+BETWEEN = (JAX, contextlib.__file__, "<frozen")
+HIGHEST = jax.lax.Precision.HIGHEST
 _bind = dot_general_p.bind
 
 
 def _of_jfstat() -> bool:
     """Return whether the code that JAX was called from is jfstat's, not a test's or a user's function."""
     frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith((JAX, "<frozen")):
+    while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(OURS)
 
 
 def _checked_bind(*args: Any, **settings: Any) -> Any:
-    precise = settings.get("precision") not in (None, (None, None))
+    precise = settings.get("precision") in (HIGHEST, (HIGHEST, HIGHEST))
     if not precise and any(str(x.dtype) in SINGLE for x in args) and _of_jfstat():
         raise AssertionError(
-            f"a product of matrices {[f'{x.dtype}{list(x.shape)}' for x in args]} is rounded on GPUs: use "
-            "jfstat.maths.products.product."
+            f"a product of matrices {[f'{x.dtype}{list(x.shape)}' for x in args]} is rounded on GPUs: give "
+            "precision=PRECISE, from jfstat.maths.arrays."
         )
     return _bind(*args, **settings)
 

@@ -22,10 +22,9 @@ from jfstat.geometry.nearby import sites
 from jfstat.geometry.orbit import cubic_length, periapsis_rate
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
-from jfstat.maths.arrays import any_traced
+from jfstat.maths.arrays import PRECISE, any_traced
 from jfstat.maths.chebyshev import lagrange, nodes
 from jfstat.maths.lengths import largest_divisor
-from jfstat.maths.products import product
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template_of_any
 from jfstat.validation import DurationLike, FrequencyLike, frequency, positive_seconds, shown
@@ -360,8 +359,8 @@ def compressed(
     real, imag = blocks.real, blocks.imag
     to_nodes = jnp.asarray(lagrange(FINE_NODES, (2.0 * np.arange(fine) + 1) / fine - 1).astype(np.float32))
     at_nodes = jax.lax.complex(
-        product(real * cos - imag * sin, to_nodes).astype(jnp.float64),
-        product(imag * cos + real * sin, to_nodes).astype(jnp.float64),
+        jnp.matmul(real * cos - imag * sin, to_nodes, precision=PRECISE).astype(jnp.float64),
+        jnp.matmul(imag * cos + real * sin, to_nodes, precision=PRECISE).astype(jnp.float64),
     )
 
     centres = band.start + band.dt * (fine * jnp.arange(n_fine, dtype=jnp.float64) + 0.5 * (fine - 1))

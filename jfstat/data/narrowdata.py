@@ -12,9 +12,8 @@ from jfstat.data.fstatdata import plain_number, plain_time
 from jfstat.data.observation import Observation, span_rows
 from jfstat.display import Displayed, Facts, brief, is_known, memory, value_range
 from jfstat.geometry.nearby import Sites, phase_difference
-from jfstat.maths.arrays import any_traced
+from jfstat.maths.arrays import PRECISE, any_traced
 from jfstat.maths.chebyshev import series_from_values
-from jfstat.maths.products import product
 from jfstat.maths.turns import turn64
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, check_possible, template_of_any
@@ -153,9 +152,9 @@ class NarrowData(Displayed):
         cos, sin = self._phase_factor(point)
         a, b = self.observation.pattern_coefficients(point)
         patterns, own = (x.astype(jnp.complex64) for x in (jnp.stack([a, b]), self.samples))
-        samples = jnp.einsum("cdh,dhbk->cdbk", patterns, own, precision="highest")
+        samples = jnp.einsum("cdh,dhbk->cdbk", patterns, own, precision=PRECISE)
         turned = jnp.sum(samples * jax.lax.complex(cos, -sin).astype(jnp.complex64)[None], axis=1).reshape(2, -1)
-        sums = product(turned, turns)
+        sums = jnp.matmul(turned, turns, precision=PRECISE)
         return sums[0], sums[1]
 
     def fits(self, point: Doppler) -> jax.Array:

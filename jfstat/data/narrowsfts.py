@@ -27,9 +27,8 @@ from jfstat.data.workers import in_callers_context, in_order
 from jfstat.geometry.antenna import harmonics_of
 from jfstat.geometry.nearby import Sites, sites
 from jfstat.geometry.rotation import sidereal_time
-from jfstat.maths.arrays import on_device
+from jfstat.maths.arrays import PRECISE, on_device
 from jfstat.maths.chebyshev import lagrange, nodes, series_from_values
-from jfstat.maths.products import product
 from jfstat.maths.turns import turn
 from jfstat.sfts.parts import PartsOfSFTs
 from jfstat.signal.templates import Doppler
@@ -97,12 +96,14 @@ def _samples(
     """
     cycles, slope, bend, sums, pattern, middle = (jnp.asarray(x) for x in held)
     u, from_moments = _legendre(n_moments)
-    at_nodes = product(sums, from_moments.astype(np.complex64))
-    bent = product(bend, (phase_series().T @ chebyshev.chebvander(u, PHASES - 1).T).astype(np.float32))
+    at_nodes = jnp.matmul(sums, from_moments.astype(np.complex64), precision=PRECISE)
+    to_phases = (phase_series().T @ chebyshev.chebvander(u, PHASES - 1).T).astype(np.float32)
+    bent = jnp.matmul(bend, to_phases, precision=PRECISE)
     turns = cycles[:, None] + slope[:, None] * jnp.asarray(0.5 * (1 + u)) + bent.astype(jnp.float64)
     cos, sin = turn((turns - jnp.round(turns)).astype(jnp.float32))
     # the patterns and the blocks' polynomials hardly bend within an SFT: few nodes carry the sums on
-    few = product(at_nodes * jax.lax.complex(cos, -sin), lagrange(SFT_NODES, u).astype(np.complex64))
+    to_few = lagrange(SFT_NODES, u).astype(np.complex64)
+    few = jnp.matmul(at_nodes * jax.lax.complex(cos, -sin), to_few, precision=PRECISE)
     turned = few[..., None] * pattern.astype(few.dtype)
     x = (middle[:, None] + 0.5 * tsft * jnp.asarray(nodes(SFT_NODES)) - centres[block][:, None]) / half
     powers = [jnp.ones_like(x), x]

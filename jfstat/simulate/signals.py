@@ -13,8 +13,8 @@ from scipy.fft import next_fast_len
 from jfstat.geometry.orbit import periapsis_rate
 from jfstat.geometry.source import Source
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.arrays import PRECISE
 from jfstat.maths.chebyshev import nodes, powers_from_values
-from jfstat.maths.products import product
 from jfstat.sfts.windows import samples_of
 from jfstat.signal.templates import Amplitude
 from jfstat.signal.transientwindow import TransientWindow
@@ -201,7 +201,7 @@ def _bins(
     powers = np.vander(u, DEGREE + 1, increasing=True) @ powers_from_values(DEGREE + 1)
     turns = (cycles - whole) @ powers.T + jnp.mod(whole, 1.0)
     angle = (2 * jnp.pi) * (turns - jnp.round(turns)).astype(jnp.float32)
-    pattern = product(strain.astype(jnp.complex64), powers.T.astype(np.complex64))
+    pattern = jnp.matmul(strain.astype(jnp.complex64), powers.T.astype(np.complex64), precision=PRECISE)
     wave = pattern * jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     if transient is not None:
         middle = starts[:, None, None] + tsft / pieces * (np.arange(pieces, dtype=float)[None, :, None] + 0.5 + 0.5 * u)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.bandseries import Layout
+from jfstat.maths.arrays import PRECISE
 from jfstat.maths.turns import turn
 from jfstat.statistic.resample import Resampled
 
@@ -66,9 +67,8 @@ def folded(series: Resampled, layout: Layout) -> jax.Array:
         real, imaginary = z.real, z.imag
         if n_turns > MOST_ADDED:
             whole = ((0, n_turns * turn_blocks - n_blocks), (0, 0), (0, 0))
-            return turned(
-                *(jnp.tensordot(signs, jnp.pad(x, whole).reshape(n_turns, -1, runs, run), 1) for x in (real, imaginary))
-            )
+            parts = (jnp.pad(x, whole).reshape(n_turns, -1, runs, run) for x in (real, imaginary))
+            return turned(*(jnp.tensordot(signs, part, 1, precision=PRECISE) for part in parts))
         first = turned(*(added(x, n_turns, n_first) for x in (real, imaginary)))
         if n_turns == 1:
             return first

@@ -16,7 +16,7 @@ import numpy as np
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32
 from jfstat.data.slices import matrices, slice_moments
-from jfstat.maths.products import product
+from jfstat.maths.arrays import PRECISE
 from jfstat.maths.turns import turn
 from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape, window_mean
@@ -480,7 +480,7 @@ def with_weights(windows: Weights, edges: jax.Array, matrix: AntennaMatrix, part
         *factors, least = quadratic_form(AntennaMatrix(*(weight**2 @ squares).T))
         real = own.counts > 0
         form = jnp.stack([*factors, jnp.where(real, least, -jnp.inf)], axis=1).astype(jnp.float32)
-        sums = product(weight.astype(jnp.float32), rows).reshape(TOGETHER, 4, -1)
+        sums = jnp.matmul(weight.astype(jnp.float32), rows, precision=PRECISE).reshape(TOGETHER, 4, -1)
         twoF = [_two_f(list(sums[i]), form[i]) for i in range(TOGETHER)]
         return found.with_windows(twoF, own.counts if kind.bayes else None), None
 

@@ -18,6 +18,7 @@ from jfstat.data.checks import check_amplitude, check_segments, check_sky
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.arrays import PRECISE
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler, template_of_any
 from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
@@ -316,14 +317,14 @@ def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Arra
     """
     n_segments, n_terms, _, n = own.templates.shape
     model, templates = own.model, own.templates
-    spectra = jnp.fft.fft(jnp.einsum("kcdn,bkdn->bkcn", jnp.conj(templates), draw.noise))
-    response = jnp.fft.fft(jnp.einsum("kcdn,kedn->kcen", jnp.conj(templates), templates))
+    spectra = jnp.fft.fft(jnp.einsum("kcdn,bkdn->bkcn", jnp.conj(templates), draw.noise, precision=PRECISE))
+    response = jnp.fft.fft(jnp.einsum("kcdn,kedn->kcen", jnp.conj(templates), templates, precision=PRECISE))
     segment, bins = jnp.arange(n_segments)[:, None], jnp.arange(n, dtype=jnp.int32)[None]
 
     def one(spectra: jax.Array, path: jax.Array, signals: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
         tones = response[segment, :, :, (bins - path[:, None]) % n]  # (K, n, C, C)
         amplitude = jnp.sqrt(t / (1 - t)).astype(jnp.complex64) * signals
-        x = spectra + jnp.einsum("knce,ke->kcn", tones, amplitude)
+        x = spectra + jnp.einsum("knce,ke->kcn", tones, amplitude, precision=PRECISE)
         power = 0.5 * jnp.sum(x.real**2 + x.imag**2, axis=1)
 
         def forwards(delta: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
