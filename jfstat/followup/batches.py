@@ -155,10 +155,11 @@ def programs_cost_more(data: FstatData, n: int) -> bool:
 
 def batch_size(data: FstatData, n: int, in_regions: bool = False) -> int:
     """Return the size of the batches of n candidates: the smallest that holds all, or the largest; on accelerators the
-    middle one as long as there are few batches, except for one candidate.
+    middle one as long as there are few batches.
 
-    Batches of one size, some partly filled, take less time than a compilation for each of several sizes. In regions
-    that a stage of a follow-up left, one candidate may be what is left of several.
+    Batches of one size, some partly filled, take less time than a compilation for each of several sizes. A single
+    candidate has a batch for itself on accelerators, too, unless it is in a region that a stage of a follow-up left
+    (`in_regions`): it may be what is left of several, and then finds their programs.
     """
     sizes = batch_sizes(data)
     if programs_cost_more(data, n) and (n > 1 or in_regions):

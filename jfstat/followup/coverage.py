@@ -11,11 +11,14 @@ from jfstat.followup.batches import in_steps, narrow_nodes, programs_cost_more, 
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
 from jfstat.signal.templates import Doppler
 
-RATIO, REGION_RATIO, SHARED_RATIO = 2, 4, 64
-"""Steps of the reach, as ratios: around candidates; in regions, which differ between candidates, so that larger steps
-need fewer compilations; and in regions where programs cost more than what they compute."""
+RATIO = 2
+"""Step of the reach, as a ratio: candidates whose reaches are rounded up to the same one share programs."""
+REGION_RATIO = 4
+"""The same in regions of a follow-up, whose sizes differ more from candidate to candidate."""
+SHARED_RATIO = 64
+"""The same where compiling costs more than computing, so that most calls need one reach, the same for all."""
 SHARED_NODES = 1 << 16
-"""Largest number of nodes of narrow data that are as wide as `SHARED_RATIO` makes them."""
+"""Largest number of nodes to which narrow data are widened so that candidates share programs."""
 
 
 class Shared(NamedTuple):
@@ -71,22 +74,24 @@ def coverages(
         Swing and extent along the frequency of each candidate; see `Survey`.
     around : Neighbourhood
     """
-    least, tspan = reaches(data, points), float(data.tspan)
-    bins = around.frequency_bins(swing, along, tspan) if "freq" in names else np.zeros(len(swing))
-    needed, in_regions = np.maximum(swing + bins / tspan, least), around.spread is not None
+    tspan, in_regions = float(data.tspan), around.spread is not None
+    wanted = around.frequency_bins(swing, along, tspan) if "freq" in names else np.zeros(len(swing))
+    least = reaches(data, points)
+    needed = np.maximum(swing + wanted / tspan, least)
     reach = in_steps(needed, float(np.min(least)), REGION_RATIO if in_regions else RATIO)
+    # what would be too large gets the least reach, and the frequencies that this has room for
     large = too_many_nodes(data, reach)
-    room = np.floor(np.clip((least - swing) * tspan, 0.0, bins))
-    reach, own = np.where(large, least, reach), np.where(large, room, bins)
-    computed = own.copy()
-    if programs_cost_more(data, len(swing)) and not np.all(large):
-        # wider data and more frequencies for some, with one set of programs for all, whatever the candidates
-        if in_regions and np.any(bins) and around.bins is None:
-            computed[~large] = REGION_BINS[-1]
-        wide = in_steps(needed, float(np.min(least)), SHARED_RATIO) if in_regions else reach
-        small = ~large & (narrow_nodes(data, wide) <= SHARED_NODES)
-        reach[small] = np.max(wide[small], initial=0.0)
-    return [
-        Coverage(Shared(float(a), float(c)), float(b), bool(few))
-        for a, b, c, few in zip(reach, own, computed, large & (own < bins), strict=True)
-    ]
+    room = np.floor(np.clip((least - swing) * tspan, 0.0, wanted))
+    reach, bins = np.where(large, least, reach), np.where(large, room, wanted)
+    computed = bins
+    if programs_cost_more(data, len(swing)):
+        if in_regions:
+            wide = in_steps(needed, float(np.min(least)), SHARED_RATIO)
+            reach = np.where(~large & (narrow_nodes(data, wide) <= SHARED_NODES), wide, reach)
+            if "freq" in names and around.bins is None:
+                computed = np.where(large, bins, REGION_BINS[-1])
+        joined = ~large & (narrow_nodes(data, reach) <= SHARED_NODES)
+        reach = np.where(joined, np.max(reach[joined], initial=0.0), reach)
+    shared = [Shared(float(own), float(most)) for own, most in zip(reach, computed, strict=True)]
+    fewer = large & (bins < wanted)
+    return [Coverage(*own) for own in zip(shared, bins.tolist(), fewer.tolist(), strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -148,23 +149,32 @@ def climbed(
     """
     rungs: list[_Rung] = []
     starts: Any = own.found[share]
-    rows, around, data = share, _first_region(own, share), prepared(0)
-    for stage in range(len(own.numbers)):
-        # while this stage's programs are compiled and its candidates climb
-        coming = None if stage + 1 == len(own.numbers) else in_background(partial(prepared, stage + 1))
-        rung = _judged(own, _refined(own, rows, starts, around, data, advance), rungs)
-        rungs.append(rung)
-        going_on = np.asarray(rung.table["passed"])
-        advance(int(np.sum(~going_on)) * (len(own.numbers) - stage - 1))
-        rows, starts = rung.rows[going_on], rung.table[going_on]
-        if not len(rows):
-            break
-        peaks = rung.rivals[going_on]
-        if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
-            peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
-        around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
-        data = data if coming is None else coming.result()
+    rows, around = share, _first_region(own, share)
+    coming: Future[FstatData] | None = None
+    try:
+        for stage in range(len(own.numbers)):
+            data = prepared(stage) if coming is None else coming.result()
+            coming = _prepared_ahead(prepared, stage + 1) if stage + 1 < len(own.numbers) else None
+            rung = _judged(own, _refined(own, rows, starts, around, data, advance), rungs)
+            rungs.append(rung)
+            going_on = np.asarray(rung.table["passed"])
+            advance(int(np.sum(~going_on)) * (len(own.numbers) - stage - 1))
+            rows, starts = rung.rows[going_on], rung.table[going_on]
+            if not len(rows):
+                break
+            peaks = rung.rivals[going_on]
+            if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
+                peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
+            around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
+    finally:
+        if coming is not None:
+            wait([coming])  # whoever prepares data next finds nothing under way
     return stacked([rung.table for rung in rungs])
+
+
+def _prepared_ahead(prepared: Callable[[int], FstatData], stage: int) -> Future[FstatData] | None:
+    """Begin to prepare a stage's data if the host has time for it, because an accelerator computes the stage before."""
+    return None if default_device().platform == "cpu" else in_background(partial(prepared, stage))
 
 
 def _places(own: Ladder, rows: np.ndarray) -> np.ndarray:
@@ -215,7 +225,8 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
     """Return a function that prepares the data of candidates `group` for a stage.
 
     Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes. The
-    function holds the data of the last stage it prepared; with `keep` those of all, which are then prepared once.
+    function holds the data of the last stage it prepared, while another's may be in use; with `keep` those of all,
+    which are then prepared once.
     """
     edges = stage_edges(own.sfts, own.numbers)
     members = group[own.sound[group]]

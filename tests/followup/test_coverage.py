@@ -9,7 +9,7 @@ from cases import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jfstat.followup import batches
+from jfstat.followup import batches, coverage
 from jfstat.followup.coverage import coverages
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
 
@@ -63,6 +63,16 @@ def test_programs_are_shared_by_few_candidates_on_accelerators_alone(case, accel
     assert {x.shared.bins for x in covered(case, swing, around)} == {REGION_BINS[-1]}
     monkeypatch.setattr(batches, "MOST_BATCHES", 1)  # five candidates are now more than a batch of 4
     assert len({x.shared.reach for x in covered(case, swing, around)}) > 1
+
+
+def test_narrow_data_are_widened_only_as_far_as_they_stay_small(case, accelerator, monkeypatch):
+    """Of segments, which have many nodes: the others still share the largest reach among them."""
+    least = covered(case, [0.0], Neighbourhood.checked(1.0, 2.0))[0].shared.reach
+    most = 20 * batches.narrow_nodes(case.data, least)
+    monkeypatch.setattr(coverage, "SHARED_NODES", most)
+    swing = least * float(case.data.tspan) * np.array([0.1, 2.0, 10.0, 50.0])
+    reach = [x.shared.reach / least for x in covered(case, swing, region(np.ones(4)))]
+    assert reach == [16.0, 16.0, 16.0, 64.0]
 
 
 def test_narrow_data_that_would_be_too_large_are_left_out(case, accelerator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,8 @@ from scipy.stats import beta, chi2, kstest
 import jfstat
 from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
-from jfstat.followup import batches
+from jfstat.data.workers import in_background
+from jfstat.followup import batches, rungs
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
@@ -103,10 +105,24 @@ def test_what_is_no_steady_signal_is_rejected(ladder):
     assert np.isnan(bad["mean_twoF"][0])
 
 
+def ahead(prepared, stage):
+    return in_background(partial(prepared, stage))
+
+
+def test_data_prepared_for_nothing_are_waited_for(sfts, found, monkeypatch):
+    begun = []
+    monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: begun.append(ahead(*given)) or begun[-1])
+    fit = jfstat.Fit(bounds={"f1dot": (1e-9, 2e-9)})  # in which no candidate starts
+    table = jfstat.follow_up(sfts, found[:3], (4, 1), fit, sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+    assert len(table) == 3 and not any(table["passed"]) and all("outside its bounds" in x for x in table["message"])
+    assert len(begun) == 1 and begun[0].done() and begun[0].result().n_segments is None
+
+
 @pytest.mark.ci
 def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(sfts, found, ladder, monkeypatch):
     monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
     monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 4, 16))
+    monkeypatch.setattr(rungs, "_prepared_ahead", ahead)
     run = dict(sqrt_sx=SQRT_SX, guard=0.1, progress=False)
     table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
     expected = ladder[plain(ladder["candidate"]) < 2]

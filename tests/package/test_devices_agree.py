@@ -57,11 +57,26 @@ def transients(data):
     return atoms.Fa, atoms.Fb, jfstat.transient_map(atoms, "exp", [START, START + 86400], [86400, 172800])
 
 
-def pulsars(folder):
+def followed_up():
+    table = jfstat.follow_up(noise(), NEAR, (3, 1), progress=False)
+    return [table[name] for name in ("mean_twoF", "mean_twoF_H1", "start_mismatch", "freq_error", "h0")]
+
+
+def pulsar(folder):
     path = folder / "a.par"
     path.write_text("RAJ 05:43:46.5\nDECJ 11:27:33\nF0 25.00615\nF1 -5e-10\nPEPOCH 57756.25\nUNITS TDB\n")
-    table = jfstat.search_pulsars(noise(), [jfstat.read_par(path)], progress=False)
+    return jfstat.read_par(path)
+
+
+def pulsars(folder):
+    table = jfstat.search_pulsars(noise(), [pulsar(folder)], progress=False)
     return [table[name] for name in ("twoF", "twoF_H1", "twoF_L1", "h0", "cosi", "psi")]
+
+
+def posteriors(folder):
+    prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24))
+    table = jfstat.pulsar_posteriors(noise(), pulsar(folder), prior, progress=False).table
+    return [table[name] for name in ("twoF", "log_bstat", "h0", "h0_limit")]
 
 
 def simulated():
@@ -74,6 +89,7 @@ FUNCTIONS = {
     "twoF": lambda _: jfstat.twoF(prepared(), POINT),
     "fstat": lambda _: jfstat.fstat(prepared(), POINT),
     "twoF_band": lambda _: jfstat.twoF_band(prepared(), POINT),
+    "twoF_band at coarse frequencies": lambda _: jfstat.twoF_band(prepared(dfreq=1 / 1200), POINT),
     "narrow data": lambda _: narrow(prepared()),
     "atoms and transient_map": lambda _: transients(prepared()),
     "estimate_amplitude": lambda _: jfstat.estimate_amplitude(prepared(), POINT).columns,
@@ -81,7 +97,9 @@ FUNCTIONS = {
     "mean_twoF": lambda _: jfstat.mean_twoF(prepared(segments=6), POINT),
     "search": lambda _: found(prepared()),
     "refine": lambda _: refined(prepared()),
+    "follow_up": lambda _: followed_up(),
     "search_pulsars": pulsars,
+    "pulsar_posteriors": posteriors,
 }
 
 
