@@ -1,7 +1,7 @@
 """Make a product of single-precision matrices in jfstat an error in all tests, unless it says its precision.
 
 On NVIDIA GPUs XLA rounds the elements of such matrices to 11 bits if nothing else is asked for; on CPUs, where tests
-usually run, it does not.
+usually run, it does not. What JAX has traced before, for others' code with matrices of the same shapes, is not seen.
 """
 
 import contextlib

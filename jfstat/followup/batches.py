@@ -33,6 +33,8 @@ BLOCK_STEPS, LEAST_BLOCKS = 8, 16
 """Numbers of blocks of narrow data per octave, and the least if there are to be few sizes."""
 COMPARED = 8
 """About the largest number of times in each SFT at which a candidate is surveyed or compared with its peak."""
+SMALL_NODES = 1 << 16
+"""Largest number of nodes of narrow data that count as small."""
 MOST_NODES = 1 << 22
 """Largest number of nodes of narrow data with which a candidate is followed up: more would exceed the data
 themselves."""
@@ -147,9 +149,15 @@ def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
     return narrow_nodes(data, reach) > MOST_NODES
 
 
+def are_small(data: FstatData, reach: np.ndarray | float) -> np.ndarray:
+    """Return whether narrow data of given reaches are so small that on accelerators they may be wider than needed, or
+    a batch filled up with copies, if this spares a compilation; (n,) bool."""
+    return narrow_nodes(data, np.asarray(reach)) <= SMALL_NODES
+
+
 def programs_cost_more(data: FstatData, n: int) -> bool:
-    """Return whether to compile programs takes longer than to run them for n candidates: on accelerators, unless there
-    are many."""
+    """Return whether compiling programs takes longer than running them for n candidates: so on accelerators, unless
+    there are many."""
     return not _on_cpu(data) and n <= MOST_BATCHES * batch_sizes(data)[1]
 
 
@@ -165,6 +173,13 @@ def batch_size(data: FstatData, n: int, in_regions: bool = False) -> int:
     if programs_cost_more(data, n) and (n > 1 or in_regions):
         return sizes[1]
     return next((size for size in sizes if size >= n), sizes[-1])
+
+
+def without_copies(data: FstatData, batch: Batch, reach: float) -> Batch:
+    """Return a batch of one candidate, all of its kind, without copies if these would take much of an accelerator's
+    memory; other batches as they are."""
+    alone = len(batch.rows) == 1 and not _on_cpu(data) and not are_small(data, reach)
+    return batch._replace(places=batch.places[:1]) if alone else batch
 
 
 def table_size(data: FstatData, n: int) -> int:

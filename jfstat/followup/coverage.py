@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.batches import in_steps, narrow_nodes, programs_cost_more, reaches, too_many_nodes
+from jfstat.followup.batches import are_small, in_steps, programs_cost_more, reaches, too_many_nodes
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
 from jfstat.signal.templates import Doppler
 
@@ -16,9 +16,7 @@ RATIO = 2
 REGION_RATIO = 4
 """The same in regions of a follow-up, whose sizes differ more from candidate to candidate."""
 SHARED_RATIO = 64
-"""The same where compiling costs more than computing, so that most calls need one reach, the same for all."""
-SHARED_NODES = 1 << 16
-"""Largest number of nodes to which narrow data are widened so that candidates share programs."""
+"""The same in such regions where compiling costs more than computing: most calls then need one reach."""
 
 
 class Shared(NamedTuple):
@@ -42,6 +40,7 @@ class Coverage(NamedTuple):
     Attributes
     ----------
     shared : Shared
+        Sizes of the programs that follow the candidate up.
     bins : float
         Largest covered offset of the frequency, in units of 1/T; what programs compute beyond it does not count.
     fewer : bool
@@ -87,10 +86,10 @@ def coverages(
     if programs_cost_more(data, len(swing)):
         if in_regions:
             wide = in_steps(needed, float(np.min(least)), SHARED_RATIO)
-            reach = np.where(~large & (narrow_nodes(data, wide) <= SHARED_NODES), wide, reach)
+            reach = np.where(~large & are_small(data, wide), wide, reach)
             if "freq" in names and around.bins is None:
                 computed = np.where(large, bins, REGION_BINS[-1])
-        joined = ~large & (narrow_nodes(data, reach) <= SHARED_NODES)
+        joined = ~large & are_small(data, reach)
         reach = np.where(joined, np.max(reach[joined], initial=0.0), reach)
     shared = [Shared(float(own), float(most)) for own, most in zip(reach, computed, strict=True)]
     fewer = large & (bins < wanted)

@@ -45,7 +45,7 @@ class Surroundings(NamedTuple):
     trials : (n, t, p) float64
         Points to try around each candidate, in whitened coordinates; NaN where there are fewer.
     shifts : (F,) float64
-        Frequency offsets to try at each trial point, Hz; [0] if the frequency is fixed.
+        Frequency offsets at which 2F is computed at each trial point, Hz; [0] if the frequency is fixed.
     widest : (n,) float64
         Largest of these offsets that is tried for each candidate, Hz.
     """
@@ -65,7 +65,7 @@ class Looked(NamedTuple):
     starts : (n, k, p) float64
         Where climbs begin, in whitened coordinates.
     tried : (n,) int32
-        Number of trial points within the data's reach and the limits, at frequencies a bin apart.
+        Number of trial points within the data's reach, the limits and the widest shift, at frequencies a bin apart.
     near : (n, t, F) float32
         2F at the trial points and shifts of the `Surroundings`; `arrays.LEAST` where templates are impossible, or
         beyond the limits or the widest shift.

@@ -71,7 +71,7 @@ class Peak(NamedTuple):
     at_limit : (m,) bool
         Which limits stopped the climb.
     tried : () int32
-        Number of trial points within the data's reach and the limits, at frequencies a bin apart.
+        Number of trial points within the data's reach, the limits and the widest shift, at frequencies a bin apart.
     amplitude : (n,) float64
         Amplitudes estimated at the peak, with errors; see `amplitude_columns`.
     other_freq, other_twoF : () float64

@@ -83,7 +83,7 @@ class Programs(NamedTuple):
 
     @property
     def shifts(self) -> np.ndarray:
-        """Frequency offsets to try at each trial point, Hz, (F,) float64."""
+        """Frequency offsets at which 2F is computed at each trial point, Hz, (F,) float64."""
         return frequency_shifts(self.shared.bins, float(self.data.tspan))
 
     def lowered(self, around: Surroundings) -> Iterator[jax.stages.Lowered]:

@@ -23,14 +23,14 @@ from jfstat.followup.batches import (
     batch_size,
     batches,
     compared_together,
-    narrow_nodes,
     reaches,
     suited,
     too_many_nodes,
     wants_few_sizes,
+    without_copies,
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
-from jfstat.followup.coverage import SHARED_NODES, Coverage, coverages
+from jfstat.followup.coverage import Coverage, coverages
 from jfstat.followup.distinct import distinct
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.groups import in_groups
@@ -305,17 +305,15 @@ class Alike(NamedTuple):
     n_twoF: int | None
     method: Method
 
-    def batch_size(self, data: FstatData, points: Doppler) -> int:
-        """Return the size of the batches in which the candidates, a stack of templates, are followed up."""
-        # so many copies of one with large narrow data would take much memory
-        small = bool(np.all(narrow_nodes(data, reaches(data, points)) <= SHARED_NODES))
-        return batch_size(data, len(self.rows), small and self.around.spread is not None)
+    def batch_size(self, data: FstatData) -> int:
+        """Return the size of the batches in which the candidates are followed up."""
+        return batch_size(data, len(self.rows), self.around.spread is not None)
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
     """Follow up candidates round after round until each has ended."""
     rows, isolated, free, around, *_ = alike
-    size = alike.batch_size(data, jax.tree.map(lambda x: x[rows], results.points))
+    size = alike.batch_size(data)
     spread, peaks = around.spread, around.peaks
     if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
@@ -340,7 +338,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             found = coverages(data, points, free.names, swing, along, around)
             trials, results.covered[left] = around.trial_points(known)
             covered = dict(zip(left.tolist(), zip(found, trials, strict=True), strict=True))
-        _follow_round(data, results, alike, left, size, known, covered, advance)
+        _follow_round(data, results, alike, left, known, covered, advance)
     advance(int(np.sum(results.open[rows])))
 
 
@@ -349,7 +347,6 @@ def _follow_round(
     results: Results,
     alike: Alike,
     left: np.ndarray,
-    size: int,
     known: Survey,
     covered: dict[int, tuple[Coverage, np.ndarray]],
     advance: Callable[[int], object],
@@ -361,8 +358,6 @@ def _follow_round(
     data, results, alike
     left : (n,) int64 ndarray
         Rows of the candidates.
-    size : int
-        Size of the batches.
     known : Survey
         Stacked, NumPy leaves.
     covered : dict
@@ -371,7 +366,10 @@ def _follow_round(
     """
     groups = list(dict.fromkeys(own.shared for own, _ in covered.values()))
     group = np.array([groups.index(covered[row][0].shared) for row in left])
-    each = list(batches(left, group, size))
+    counts, each = np.bincount(group), []
+    for batch in batches(left, group, alike.batch_size(data)):
+        number = group[batch.places[0]]
+        each.append(without_copies(data, batch, groups[number].reach) if counts[number] == 1 else batch)
 
     def programs_for(batch: Batch) -> tuple[Programs, Surroundings]:
         coordinates = jax.tree.map(lambda x: x[batch.places], known.coordinates)

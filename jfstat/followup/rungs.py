@@ -13,7 +13,7 @@ import numpy as np
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import AnyTable, by_orbits, carry_over, in_units, plain_column, points_from, stacked
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import default_device
+from jfstat.data.memory import data_bytes, default_device, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import in_background
 from jfstat.followup.band import CandidateBand
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LAST = (*AMPLITUDE_COLUMNS, "covariance")
 """Columns that end the table."""
+AHEAD = 1 / 16
+"""Largest share of an accelerator's free memory that a stage's data may take if the next ones are prepared ahead."""
 UNKNOWN = 1e12
 """Number of templates from which candidates are taken to be chosen if their table does not say."""
 
@@ -154,7 +156,7 @@ def climbed(
     try:
         for stage in range(len(own.numbers)):
             data = prepared(stage) if coming is None else coming.result()
-            coming = _prepared_ahead(prepared, stage + 1) if stage + 1 < len(own.numbers) else None
+            coming = _prepared_ahead(prepared, stage + 1, data) if stage + 1 < len(own.numbers) else None
             rung = _judged(own, _refined(own, rows, starts, around, data, advance), rungs)
             rungs.append(rung)
             going_on = np.asarray(rung.table["passed"])
@@ -172,9 +174,14 @@ def climbed(
     return stacked([rung.table for rung in rungs])
 
 
-def _prepared_ahead(prepared: Callable[[int], FstatData], stage: int) -> Future[FstatData] | None:
-    """Begin to prepare a stage's data if the host has time for it, because an accelerator computes the stage before."""
-    return None if default_device().platform == "cpu" else in_background(partial(prepared, stage))
+def _prepared_ahead(prepared: Callable[[int], FstatData], stage: int, data: FstatData) -> Future[FstatData] | None:
+    """Begin to prepare a stage's data if the host has time for it, because an accelerator computes the stage before,
+    whose data are given, and has memory for both."""
+    device = default_device()
+    free = free_bytes(device)
+    if device.platform == "cpu" or (free is not None and data_bytes(data) > AHEAD * free):
+        return None
+    return in_background(partial(prepared, stage))
 
 
 def _places(own: Ladder, rows: np.ndarray) -> np.ndarray:
@@ -225,8 +232,8 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
     """Return a function that prepares the data of candidates `group` for a stage.
 
     Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes. The
-    function holds the data of the last stage it prepared, while another's may be in use; with `keep` those of all,
-    which are then prepared once.
+    function holds the data of the last stage it prepared, so that two stages' data may be in memory at once; with
+    `keep` those of all, which are then prepared once.
     """
     edges = stage_edges(own.sfts, own.numbers)
     members = group[own.sound[group]]

@@ -20,7 +20,7 @@ from jax.extend.core import get_opaque_trace_state
 Array = TypeVar("Array", jax.Array, np.ndarray)
 PRECISE = "highest"
 """Precision of products of matrices in single precision: by default XLA rounds their elements to 11 bits on NVIDIA GPUs
-(TensorFloat-32), which changes 2F by up to 2e-4."""
+from the A100 on (TensorFloat-32), which changes 2F by up to 2e-4 of its value."""
 LEAST = float(np.finfo(np.float32).min)
 """Stands for minus infinity, that is for no value, in results of programs: JAX's setting ``jax_debug_infs`` stops at
 infinities."""

@@ -9,7 +9,7 @@ from cases import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jfstat.followup import batches, coverage
+from jfstat.followup import batches
 from jfstat.followup.coverage import coverages
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
 
@@ -57,9 +57,10 @@ def test_all_that_is_wanted_is_covered(case, swing):
         assert len({x.shared for x in together}) == 1
 
 
-def test_programs_are_shared_by_few_candidates_on_accelerators_alone(case, accelerator, monkeypatch):
+def test_programs_are_shared_by_few_candidates_on_accelerators(case, accelerator, monkeypatch):
     swing = np.geomspace(1, 200, 5)
     around = region(np.ones(5))
+    assert len({x.shared for x in covered(case, swing, around)}) == 1
     assert {x.shared.bins for x in covered(case, swing, around)} == {REGION_BINS[-1]}
     monkeypatch.setattr(batches, "MOST_BATCHES", 1)  # five candidates are now more than a batch of 4
     assert len({x.shared.reach for x in covered(case, swing, around)}) > 1
@@ -69,10 +70,19 @@ def test_narrow_data_are_widened_only_as_far_as_they_stay_small(case, accelerato
     """Of segments, which have many nodes: the others still share the largest reach among them."""
     least = covered(case, [0.0], Neighbourhood.checked(1.0, 2.0))[0].shared.reach
     most = 20 * batches.narrow_nodes(case.data, least)
-    monkeypatch.setattr(coverage, "SHARED_NODES", most)
+    monkeypatch.setattr(batches, "SMALL_NODES", most)
     swing = least * float(case.data.tspan) * np.array([0.1, 2.0, 10.0, 50.0])
     reach = [x.shared.reach / least for x in covered(case, swing, region(np.ones(4)))]
     assert reach == [16.0, 16.0, 16.0, 64.0]
+
+
+@pytest.mark.parametrize(
+    ("n", "reach", "on_cpu", "size"), [(1, 1.0, False, 1), (2, 1.0, False, 4), (1, 1e-5, False, 4), (1, 1.0, True, 4)]
+)
+def test_one_candidate_with_large_data_has_no_copies(case, monkeypatch, n, reach, on_cpu, size):
+    monkeypatch.setattr(batches, "_on_cpu", lambda data: on_cpu)
+    batch = batches.Batch(np.arange(n), np.minimum(np.arange(4), n - 1))
+    assert len(batches.without_copies(case.data, batch, reach).places) == size
 
 
 def test_narrow_data_that_would_be_too_large_are_left_out(case, accelerator):

@@ -59,4 +59,4 @@ def test_precise_ones_are_right_to_single_precision(expression, dtype):
 def test_double_precision_and_others_code_may_do_as_they_like():
     x, y = matrices(np.float32)
     of_jfstat("x @ y")(x.astype(jnp.float64), y.astype(jnp.float64))
-    x @ y
+    jnp.ones((2, 17), np.float32) @ jnp.ones((17, 2), np.float32)
