@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,6 +13,8 @@ from jfstat.validation import SqrtSxLike, given_sqrt_sx, is_whole, shown
 
 MEDIAN_BINS = 101
 """Default width of the running median, as in ComputeFstatistic_v2."""
+TOGETHER = 1 << 20
+"""Number of bins, of several SFTs, whose running medians are computed together."""
 STEADY_BINS = 1001
 """Width of the running median of a `Noise.steady`: it knows the floor of an SFT to some 5 %, of 101 bins to 14 %."""
 LEAST_BINS = 3
@@ -193,11 +195,11 @@ class Noise:
             return NO_BIAS
         return signal_response(self.median_bins, self.off_source, n, spacing)
 
-    def psd(self, sft: np.ndarray, tsft: float) -> np.ndarray:
-        """Estimate the single-sided PSD of one SFT, strain^2/Hz: (n_bins,) float64 from (n_bins,) complex64."""
+    def psds(self, sfts: np.ndarray, tsft: float) -> np.ndarray:
+        """Estimate the single-sided PSDs of SFTs, strain^2/Hz: (n, n_bins) float64 from (n, n_bins) complex64."""
         if self.off_source is None:
-            return running_median_psd(sft, tsft, self.median_bins)
-        return off_source_psd(sft, tsft, self.median_bins, self.off_source)
+            return running_median_psd(sfts, tsft, self.median_bins)
+        return np.stack([off_source_psd(sft, tsft, self.median_bins, self.off_source) for sft in sfts])
 
 
 NoiseLike = SqrtSxLike | Noise
@@ -342,13 +344,13 @@ def _median_density(lower: int, upper: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) -> np.ndarray:
-    """Estimate the single-sided noise PSD of one SFT by the running median of its periodogram.
+    """Estimate the single-sided noise PSD of SFTs by the running median of their periodograms.
 
     Within half a window of either edge the nearest full window gives the value (LALSuite: XLALPeriodoToRngmed).
 
     Parameters
     ----------
-    sft : (n_bins,) complex64
+    sft : (..., n_bins) complex64
     tsft : float
         s.
     bins : int
@@ -356,18 +358,19 @@ def running_median_psd(sft: np.ndarray, tsft: float, bins: int = MEDIAN_BINS) ->
 
     Returns
     -------
-    (n_bins,) float64 ndarray, strain^2/Hz.
+    (..., n_bins) float64 ndarray, strain^2/Hz.
     """
     from scipy.ndimage import median_filter, rank_filter  # takes 0.1 s to import
 
     x = sft.astype(np.complex128)
-    power = x.real**2 + x.imag**2
+    power = (x.real**2 + x.imag**2).ravel()  # SFTs in a row: windows that reach into the next one are replaced below
     median = median_filter(power, bins)  # the upper of the middle two, if their number is even
     if bins % 2 == 0:
         median = 0.5 * (median + rank_filter(power, bins // 2 - 1, bins))
-    first, last = bins // 2, bins // 2 + len(median) - bins
-    median[:first] = median[first]
-    median[last + 1 :] = median[last]
+    median = median.reshape(sft.shape)
+    first, last = bins // 2, bins // 2 + sft.shape[-1] - bins
+    median[..., :first] = median[..., first, None]
+    median[..., last + 1 :] = median[..., last, None]
     return median * (2.0 / (tsft * median_bias(bins)))
 
 
@@ -443,36 +446,37 @@ class NoiseFloor:
         """Mean ratio of a bin's power to its estimated noise floor; 1 for a given floor."""
         return self.noise.whitened_power if self.sqrt_sx is None else 1.0
 
-    def psd(self, row: int) -> np.ndarray:
-        """Return the single-sided PSD of one SFT over `bins`, strain^2/Hz: (n_bins,) float64.
+    def psds(self, rows: range) -> Iterator[np.ndarray]:
+        """Yield the single-sided PSD of each of some SFTs over `bins`, strain^2/Hz: (n_bins,) float64.
 
         Raises
         ------
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        window, reach, row_data = self.noise.least_bins, self.noise.reach, self.series.data[row]
-        # a whole window also at the edges of the SFT
-        low = max(0, min(self.bins.start - reach, len(row_data) - window))
-        high = min(len(row_data), max(self.bins.stop + reach, window))
-        if not np.isfinite(row_data[low:high]).all():
-            raise ValueError(
-                f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has bins that are not finite: leave "
-                "it out."
-            )
-        if self.sqrt_sx is not None:
-            return np.full(self.bins.stop - self.bins.start, self.sqrt_sx**2)
-        psd = self.noise.psd(row_data[low:high], self.tsft)
-        psd = psd[self.bins.start - low : self.bins.stop - low]
-        if not psd.min() > 0:
-            raise ValueError(
-                f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has all-zero bins and so no noise "
-                "floor: leave it out, or give sqrt_sx."
-            )
-        return psd
+        window, reach, n_bins = self.noise.least_bins, self.noise.reach, self.series.data.shape[1]
+        # a whole window also at the edges of the SFTs
+        low = max(0, min(self.bins.start - reach, n_bins - window))
+        high = min(n_bins, max(self.bins.stop + reach, window))
+        together = max(1, TOGETHER // (high - low))
+        for start in range(rows.start, rows.stop, together):
+            sfts = self.series.data[start : min(start + together, rows.stop), low:high]
+            self._refuse(~np.isfinite(sfts).all(axis=1), start, "bins that are not finite: leave it out")
+            if self.sqrt_sx is not None:
+                psds = np.full((len(sfts), self.bins.stop - self.bins.start), self.sqrt_sx**2)
+            else:
+                psds = self.noise.psds(sfts, self.tsft)[:, self.bins.start - low : self.bins.stop - low]
+                lacking = "all-zero bins and so no noise floor: leave it out, or give sqrt_sx"
+                self._refuse(~(psds.min(axis=1) > 0), start, lacking)
+            yield from psds
+
+    def _refuse(self, bad: np.ndarray, start: int, what: str) -> None:
+        """Raise a ValueError that says what the first bad SFT has, if any of the ones from row `start` on is bad."""
+        for row in start + np.flatnonzero(bad)[:1]:
+            raise ValueError(f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has {what}.")
 
     def band_mean(self, psd: np.ndarray) -> float:
-        """Return the mean of a result of `psd` over the searched band, which weighs the SFT.
+        """Return the mean of a PSD from `psds` over the searched band, which weighs the SFT.
 
         LALSuite's XLALComputeMultiNoiseWeights takes the mean over all loaded bins that have a full window.
         """

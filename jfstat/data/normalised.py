@@ -298,8 +298,7 @@ def _divided(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) ->
     for k, floor in enumerate(each):
         for rows in chunks(len(floor.series)):
             own: Any = floor.series.data[rows].copy()
-            for i, sft in enumerate(own):
-                psd = floor.psd(rows.start + i)
+            for i, (sft, psd) in enumerate(zip(own, floor.psds(range(rows.start, rows.stop)), strict=True)):
                 mean[k][rows.start + i] = floor.band_mean(psd)
                 sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
             values[k, rows] = own.real**2 + own.imag**2 if power else own

@@ -22,6 +22,7 @@ from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
 from jfstat.data.workers import in_background
 from jfstat.geometry.ephemeris import EphemerisLike
+from jfstat.maths.arrays import on_device
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
@@ -46,6 +47,8 @@ MOST_POWER = 1e30
 """Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
 most some ten times that, in units of the sampling time.
 """
+SMALL = 1 << 20
+"""Largest size of arrays, bytes, that are copied to the host to be stacked."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -188,7 +191,12 @@ def _stacked(prepared: list[FstatData]) -> FstatData:
     tree = jax.tree.structure(prepared[0])
     leaves = [jax.tree.leaves(data) for data in prepared]
     prepared.clear()
-    return jax.tree.unflatten(tree, [jnp.stack([own.pop(0) for own in leaves]) for _ in range(tree.num_leaves)])
+    return jax.tree.unflatten(tree, [_stack([own.pop(0) for own in leaves]) for _ in range(tree.num_leaves)])
+
+
+def _stack(parts: list[jax.Array]) -> jax.Array:
+    """Return arrays of equal shapes with a leading axis; small ones by NumPy, which compiles nothing."""
+    return jnp.stack(parts) if parts[0].nbytes > SMALL else on_device(np.stack([np.asarray(x) for x in parts]))
 
 
 def _search(

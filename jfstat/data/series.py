@@ -63,8 +63,7 @@ def heterodyned_series(
     for low in range(0, len(sfts), BATCH):
         rows = range(low, min(low + BATCH, len(sfts)))
         spectrum = np.zeros((len(rows), n_samples), np.complex128)
-        for i, row in enumerate(rows):
-            psd = noise.psd(row)
+        for i, (row, psd) in enumerate(zip(rows, noise.psds(rows), strict=True)):
             mean_psd[row] = noise.band_mean(psd)
             whitened = sfts.data[row, bins] * turns(late[row]) * (whole_turns[row] / np.sqrt(variance * psd))
             spectrum[i, offsets] = whitened  # negative offsets index from the end, which is FFT order

@@ -165,3 +165,21 @@ def test_known_pulsars_have_it_without_a_series(tmp_path, capsys):
 
 def floors_of_one(sfts):
     return running_median_psd(sfts["H1"].data[0] / 1e-24, TSFT)
+
+
+@pytest.mark.parametrize("bins", [51, 100])
+@pytest.mark.parametrize("n", [100, 101, 300])
+def test_floors_of_many_sfts_are_the_same_bits_as_of_each(bins, n):
+    sfts = np.stack([noise(n) * 10.0**-k for k in range(5)]).astype(np.complex64)
+    together = running_median_psd(sfts, TSFT, bins)
+    np.testing.assert_array_equal(together, [running_median_psd(sft, TSFT, bins) for sft in sfts])
+
+
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "bins that are not finite"), (0.0, "all-zero bins")])
+@pytest.mark.parametrize("together", [1, 700, 1 << 20])
+def test_the_first_bad_sft_is_named(monkeypatch, value, message, together):
+    monkeypatch.setattr("jfstat.data.noise.TOGETHER", together)
+    sfts = jfstat.simulate_sfts(["H1"], 1_100_000_000, 10 * 1800, 49.9, 50.1, sqrt_sx=1e-23)
+    sfts["H1"].data[[6, 8]] = value
+    with pytest.raises(ValueError, match=f"H1 at GPS {1_100_000_000 + 6 * 1800} has {message}"):
+        jfstat.prepare(sfts, 49.99, 50.01, guard=0.01)
