@@ -461,7 +461,7 @@ class NoiseFloor:
         together = max(1, TOGETHER // (high - low))
         for start in range(rows.start, rows.stop, together):
             sfts = self.series.data[start : min(start + together, rows.stop), low:high]
-            self._refuse(~np.isfinite(sfts).all(axis=1), start, "bins that are not finite: leave it out")
+            self._refuse(np.any(~np.isfinite(sfts), axis=1), start, "bins that are not finite: leave it out")
             if self.sqrt_sx is not None:
                 psds = np.full((len(sfts), self.bins.stop - self.bins.start), self.sqrt_sx**2)
             else:
