@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -175,11 +175,9 @@ def batch_size(data: FstatData, n: int, in_regions: bool = False) -> int:
     return next((size for size in sizes if size >= n), sizes[-1])
 
 
-def without_copies(data: FstatData, batch: Batch, reach: float) -> Batch:
-    """Return a batch of one candidate, all of its kind, without copies if these would take much of an accelerator's
-    memory; other batches as they are."""
-    alone = len(batch.rows) == 1 and not _on_cpu(data) and not are_small(data, reach)
-    return batch._replace(places=batch.places[:1]) if alone else batch
+def copies_cost_much(data: FstatData, reach: float) -> bool:
+    """Return whether filling up a batch with copies of a candidate would take much of an accelerator's memory."""
+    return not _on_cpu(data) and not are_small(data, reach)
 
 
 def table_size(data: FstatData, n: int) -> int:
@@ -202,7 +200,7 @@ def wants_few_sizes(data: FstatData, size: int) -> bool:
     return size <= FEW or not _on_cpu(data)
 
 
-def batches(rows: np.ndarray, kind: np.ndarray, size: int) -> Iterator[Batch]:
+def batches(rows: np.ndarray, kind: np.ndarray, size: int, single: Collection[int] = frozenset()) -> Iterator[Batch]:
     """Yield batches of candidates of equal kind.
 
     Parameters
@@ -212,10 +210,13 @@ def batches(rows: np.ndarray, kind: np.ndarray, size: int) -> Iterator[Batch]:
     kind : (n,) ndarray
         Kind of each candidate, equal within a batch.
     size : int
-        Size of all batches.
+        Size of the batches.
+    single : collection of int
+        Kinds whose batch has size 1 if there is only one candidate of the kind.
     """
     for value in np.unique(kind):
         members = np.flatnonzero(kind == value)
-        for start in range(0, len(members), size):
-            batch = members[start : start + size]
-            yield Batch(rows[batch], batch[np.minimum(np.arange(size), len(batch) - 1)])
+        own = 1 if len(members) == 1 and value in single else size
+        for start in range(0, len(members), own):
+            batch = members[start : start + own]
+            yield Batch(rows[batch], batch[np.minimum(np.arange(own), len(batch) - 1)])

@@ -73,18 +73,18 @@ def coverages(
         Swing and extent along the frequency of each candidate; see `Survey`.
     around : Neighbourhood
     """
-    tspan, in_regions = float(data.tspan), around.spread is not None
+    tspan = float(data.tspan)
     wanted = around.frequency_bins(swing, along, tspan) if "freq" in names else np.zeros(len(swing))
     least = reaches(data, points)
     needed = np.maximum(swing + wanted / tspan, least)
-    reach = in_steps(needed, float(np.min(least)), REGION_RATIO if in_regions else RATIO)
+    reach = in_steps(needed, float(np.min(least)), REGION_RATIO if around.in_regions else RATIO)
     # what would be too large gets the least reach, and the frequencies that this has room for
     large = too_many_nodes(data, reach)
     room = np.floor(np.clip((least - swing) * tspan, 0.0, wanted))
     reach, bins = np.where(large, least, reach), np.where(large, room, wanted)
     computed = bins
     if programs_cost_more(data, len(swing)):
-        if in_regions:
+        if around.in_regions:
             wide = in_steps(needed, float(np.min(least)), SHARED_RATIO)
             reach = np.where(~large & are_small(data, wide), wide, reach)
             if "freq" in names and around.bins is None:

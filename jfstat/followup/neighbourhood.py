@@ -76,6 +76,11 @@ class Neighbourhood(NamedTuple):
             raise ValueError(f"bins must be None or a number from 0 on, not {shown(bins)}: give it in units of 1/T.")
         return cls(float(mismatch), None if bins is None else float(bins))
 
+    @property
+    def in_regions(self) -> bool:
+        """Whether ellipsoids are covered, which a stage of a follow-up or a search for tracks left."""
+        return self.spread is not None
+
     def check_size(self, n_across: int) -> None:
         """Raise a ValueError if a ball in a number of dimensions would need more than `MOST_TRIALS` points.
 

@@ -23,11 +23,11 @@ from jfstat.followup.batches import (
     batch_size,
     batches,
     compared_together,
+    copies_cost_much,
     reaches,
     suited,
     too_many_nodes,
     wants_few_sizes,
-    without_copies,
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
 from jfstat.followup.coverage import Coverage, coverages
@@ -258,8 +258,7 @@ def refined(
     if not np.any(results.open):
         return results
     starts = candidates.points if starts is None else starts
-    wide = around.spread is not None
-    compiling = _compiling_mismatches(data, starts, results, wide)
+    compiling = _compiling_mismatches(data, starts, results, around.in_regions)
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
         own = free.without(ORBIT_FIELDS) if isolated else free
@@ -267,7 +266,7 @@ def refined(
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     wait([compiling])
-    results.compare_with(_start_mismatch(data, starts, results, wide), wide)
+    results.compare_with(_start_mismatch(data, starts, results, around.in_regions), around.in_regions)
     return results
 
 
@@ -307,7 +306,7 @@ class Alike(NamedTuple):
 
     def batch_size(self, data: FstatData) -> int:
         """Return the size of the batches in which the candidates are followed up."""
-        return batch_size(data, len(self.rows), self.around.spread is not None)
+        return batch_size(data, len(self.rows), self.around.in_regions)
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
@@ -366,10 +365,8 @@ def _follow_round(
     """
     groups = list(dict.fromkeys(own.shared for own, _ in covered.values()))
     group = np.array([groups.index(covered[row][0].shared) for row in left])
-    counts, each = np.bincount(group), []
-    for batch in batches(left, group, alike.batch_size(data)):
-        number = group[batch.places[0]]
-        each.append(without_copies(data, batch, groups[number].reach) if counts[number] == 1 else batch)
+    single = {number for number, shared in enumerate(groups) if copies_cost_much(data, shared.reach)}
+    each = list(batches(left, group, alike.batch_size(data), single))
 
     def programs_for(batch: Batch) -> tuple[Programs, Surroundings]:
         coordinates = jax.tree.map(lambda x: x[batch.places], known.coordinates)
