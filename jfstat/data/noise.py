@@ -472,8 +472,9 @@ class NoiseFloor:
 
     def _refuse(self, bad: np.ndarray, start: int, what: str) -> None:
         """Raise a ValueError that says what the first bad SFT has, if any of the ones from row `start` on is bad."""
-        for row in start + np.flatnonzero(bad)[:1]:
-            raise ValueError(f"the SFT of {self.series.detector} at GPS {self.series.gps[row]} has {what}.")
+        if np.any(bad):
+            when = self.series.gps[start + int(np.argmax(bad))]
+            raise ValueError(f"the SFT of {self.series.detector} at GPS {when} has {what}.")
 
     def band_mean(self, psd: np.ndarray) -> float:
         """Return the mean of a PSD from `psds` over the searched band, which weighs the SFT.

@@ -22,7 +22,7 @@ from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
 from jfstat.data.workers import in_background
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.maths.arrays import on_device
+from jfstat.maths.arrays import stacked_first
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
@@ -196,7 +196,7 @@ def _stacked(prepared: list[FstatData]) -> FstatData:
 
 def _stack(parts: list[jax.Array]) -> jax.Array:
     """Return arrays of equal shapes with a leading axis; small ones by NumPy, which compiles nothing."""
-    return jnp.stack(parts) if parts[0].nbytes > SMALL else on_device(np.stack([np.asarray(x) for x in parts]))
+    return jnp.stack(parts) if parts[0].nbytes > SMALL else stacked_first(parts)
 
 
 def _search(
