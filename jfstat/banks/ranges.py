@@ -13,7 +13,8 @@ from jfstat.banks.space import MAX_TEMPLATES
 from jfstat.maths.vectors import unit_vector
 from jfstat.signal.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, spin_name
 from jfstat.signal.parameters import unit as unit_of
-from jfstat.signal.templates import Orbit, require_possible
+from jfstat.signal.possible import require_possible
+from jfstat.signal.templates import Orbit
 from jfstat.validation import LARGEST, float64_of, gps_seconds, shown
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import LEAST, any_traced
 from jfstat.maths.chebyshev import nodes
 from jfstat.signal.phasemodel import PhaseModel
-from jfstat.signal.templates import Doppler, check_possible
-from jfstat.signal.values import physical
+from jfstat.signal.possible import check_possible, physical
+from jfstat.signal.templates import Doppler
 
 COARSE = 1e-3
 """Phase error in cycles of the timing blocks of an orbit or a phase model above which a template is refused; 2F is then
@@ -50,7 +50,7 @@ class Fit(NamedTuple):
         Phase error of the timing blocks from the user's phase model beyond what is allowed, cycles, root mean square
         over the data; infinite if the model is.
     impossible : float64
-        1 if no signal can have the template's parameters, see `values.physical`, and 0 otherwise.
+        1 if no signal can have the template's parameters, see `possible.physical`, and 0 otherwise.
     """
 
     below: jax.Array

@@ -16,9 +16,9 @@ from jfstat.maths.arrays import PRECISE, any_traced
 from jfstat.maths.chebyshev import series_from_values
 from jfstat.maths.turns import turn64
 from jfstat.public import public
-from jfstat.signal.templates import Doppler, check_possible, template_of_any
+from jfstat.signal.possible import check_possible, physical
+from jfstat.signal.templates import Doppler, template_of_any
 from jfstat.signal.times import GPSTime
-from jfstat.signal.values import physical
 
 NODES = 16
 """Number of Chebyshev nodes of a block, K."""

@@ -19,7 +19,7 @@ from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, Climb, Maximum, begun, climbed, stepped
 from jfstat.metrics.coordinates import Coordinates
-from jfstat.signal.values import physical
+from jfstat.signal.possible import physical
 from jfstat.statistic.total import total_twoF
 
 

@@ -19,7 +19,8 @@ from jfstat.followup.neighbourhood import STEP, along_frequency, frequency_shift
 from jfstat.maths.arrays import LEAST
 from jfstat.maths.newton import Limits
 from jfstat.metrics.coordinates import Coordinates
-from jfstat.signal.values import physical, values
+from jfstat.signal.possible import physical
+from jfstat.signal.values import values
 from jfstat.statistic.total import total_shifted_twoF
 
 APART = 0.4

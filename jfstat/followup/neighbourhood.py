@@ -16,8 +16,9 @@ from jfstat.followup.groups import in_groups
 from jfstat.followup.neighbours import frequency_at, uneven_times
 from jfstat.maths.ball import covering_ellipsoid, covering_points, ellipsoid_count
 from jfstat.metrics.coordinates import Coordinates, whitened
+from jfstat.signal.possible import physical
 from jfstat.signal.templates import Doppler
-from jfstat.signal.values import physical, replaced
+from jfstat.signal.values import replaced
 from jfstat.validation import is_number, shown
 
 MISMATCH = 1.0

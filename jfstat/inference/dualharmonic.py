@@ -18,9 +18,10 @@ from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal,
 from jfstat.maths.arrays import is_traced
 from jfstat.maths.pytrees import registered, set_fields
 from jfstat.signal.parameters import unit
+from jfstat.signal.possible import require_possible
 from jfstat.signal.showing import scalars_facts
 from jfstat.signal.stacks import Stackable
-from jfstat.signal.templates import Amplitude, require_possible, stacked
+from jfstat.signal.templates import Amplitude, stacked
 from jfstat.statistic.amplitude import amplitude_of
 from jfstat.validation import AngleLike, NumberLike, as_float64
 

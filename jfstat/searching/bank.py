@@ -13,8 +13,9 @@ from jfstat.data.checks import check_template
 from jfstat.data.fit import beyond_band, check_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.maths.arrays import on_device
-from jfstat.signal.templates import Doppler, check_possible
-from jfstat.signal.values import physical, with_fields
+from jfstat.signal.possible import check_possible, physical
+from jfstat.signal.templates import Doppler
+from jfstat.signal.values import with_fields
 
 
 def stacked_bank(bank: Any, name: str = "bank") -> Doppler:

@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.display import Displayed, Facts
-from jfstat.maths.arrays import any_traced, broadcast, on_device, stacked_first, stacked_last
+from jfstat.maths.arrays import broadcast, on_device, stacked_first, stacked_last
 from jfstat.maths.pytrees import registered, set_fields
 from jfstat.signal.columns import (
     AnyTable,
@@ -27,28 +27,25 @@ from jfstat.signal.columns import (
 from jfstat.signal.constants import SPEED_OF_LIGHT
 from jfstat.signal.parameters import (
     AMPLITUDE_FIELDS,
-    LIMITS,
     MOTION_FIELDS,
     ORBIT_FIELDS,
     SKY,
-    speed_bound,
     spin_name,
     spin_names,
     unit,
 )
 from jfstat.signal.phasemodel import PhaseModel
+from jfstat.signal.possible import require_possible, require_possible_orbit, require_possible_source
 from jfstat.signal.showing import doppler_facts, scalars_facts
 from jfstat.signal.stacks import Stackable
 from jfstat.signal.times import GPSTime, TimeLike, gps_time
 from jfstat.validation import (
-    LARGEST,
     AngleLike,
     DurationLike,
     FrequencyLike,
     NumberLike,
     as_float64,
     precise,
-    require,
     require_x64,
 )
 
@@ -122,11 +119,7 @@ class Orbit(Displayed, Stackable):
             as_float64(argp, "argp", "rad"),
         ]
         set_fields(self, **dict(zip(ORBIT_FIELDS, stacked(values, "an Orbit"), strict=True)))
-        for name in ORBIT_FIELDS:
-            require_possible(getattr(self, name), name)
-        if not any_traced(self.period, self.asini, self.ecc):
-            speed = speed_bound(*map(np.asarray, (self.asini, self.period, self.ecc)))
-            require(speed, "asini", lambda x: x < 1, "an orbit slower than light, v/c", "check asini and period")
+        require_possible_orbit(self)
 
     def _facts(self) -> Facts:
         return scalars_facts(self, ORBIT_FIELDS, "orbits")
@@ -247,12 +240,7 @@ class Doppler(Displayed, Stackable):
             varied=None,
             asked=None,
         )
-        if self.motion is not None:
-            require(self.motion, "motion", np.isfinite, "finite", "give rad/s")
-        for name in SKY:
-            require_possible(getattr(self, name), name)
-        require(self.fkdot, "fkdot", np.isfinite, "finite", "give Hz, Hz/s, ...")
-        require(self.fkdot, "fkdot", lambda x: abs(x) <= LARGEST, f"at most {LARGEST:g}", "give Hz, Hz/s, ...")
+        require_possible_source(self)
 
     def _facts(self) -> Facts:
         return doppler_facts(self)
@@ -384,17 +372,6 @@ def _belongs(name: str) -> str:
     usual = "takes alpha, delta (or sky), fkdot, reftime, orbit, motion and model"
     right = next((says for names, says in FOREIGN.items() if re.fullmatch(names, name.lower())), usual)
     return f"a Doppler has no argument {name!r}: it {right}."
-
-
-def check_possible(point: Doppler) -> None:
-    """Raise the ValueError of the constructors if a concrete template has values that they would refuse.
-
-    Transformations of JAX make templates without calling the constructors.
-    """
-    orbit = point.orbit
-    if orbit is not None:
-        orbit = Orbit(*(getattr(orbit, name) for name in ORBIT_FIELDS))
-    Doppler(point.alpha, point.delta, point.fkdot, orbit=orbit, motion=point.motion)
 
 
 def points_from(
@@ -562,11 +539,3 @@ def _common_shape(shapes: Sequence[tuple[int, ...]], what: str) -> tuple[int, ..
             f"the fields of {what} have shapes {', '.join(map(str, shapes))} that do not fit: give one value per "
             "template."
         ) from None
-
-
-def require_possible(value: jax.Array | np.ndarray, name: str) -> None:
-    """Raise a ValueError unless values of a parameter are finite and within its limits; traced ones are not checked."""
-    require(value, name, np.isfinite, "finite", "give a number")
-    if name in LIMITS:
-        limit = LIMITS[name]
-        require(value, name, limit.holds, limit.must_be, limit.hint)

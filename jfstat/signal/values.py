@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import jax
@@ -12,12 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.signal.parameters import (
-    LIMITS,
     MOTION_FIELDS,
     SKY,
     is_of_model,
     is_usually_fixed,
-    speed_bound,
     spin_order,
 )
 from jfstat.signal.reading import all_parameters, value
@@ -92,28 +89,6 @@ def replaced(point: Doppler, names: Sequence[str], x: jax.Array) -> Doppler:
     if own and point.model is not None:
         fields["model"] = point.model.replaced(own, np.ndim(point.alpha))
     return with_fields(point, orbit=None if point.orbit is None else with_fields(point.orbit, **orbit), **fields)
-
-
-@partial(jax.jit, static_argnames="ignore")
-def physical(point: Doppler, ignore: tuple[str, ...] = ()) -> jax.Array:
-    """Return whether templates are possible, which traced values need not be: (...) bool for a stack (...).
-
-    All parameters are finite, the position lies on the sphere, and the orbit, if any, is bound and slower than light.
-
-    Parameters
-    ----------
-    point : Doppler
-    ignore : tuple of str
-        Static. Parameters that do not matter.
-    """
-    names = [name for name in all_parameters(point) if name not in ignore]
-    possible = jnp.all(jnp.isfinite(values(point, names)), axis=-1)
-    for name in names:
-        if name in LIMITS:
-            possible &= LIMITS[name].holds(value(point, name))
-    if point.orbit is None:
-        return possible
-    return possible & (speed_bound(point.orbit.asini, point.orbit.period, point.orbit.ecc) < 1)
 
 
 def with_fields(tree: Template, **fields: object) -> Template:

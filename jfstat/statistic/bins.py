@@ -11,8 +11,8 @@ from jfstat.geometry.doppler import doppler_speed
 from jfstat.lines.doppler import LineBands, affected_range
 from jfstat.maths.arrays import with_axes
 from jfstat.maths.lengths import largest_divisor
+from jfstat.signal.possible import physical
 from jfstat.signal.templates import Doppler
-from jfstat.signal.values import physical
 
 AT_A_TIME = 8
 """Number of templates for which vetoed bins are computed together."""

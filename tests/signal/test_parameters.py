@@ -8,7 +8,8 @@ from astropy import units as u
 import jfstat
 from jfstat.candidates.tables import in_units, parameter_columns, points_from
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, LIMITS, ORBIT_FIELDS, spin_name, spin_names, spin_order, unit
-from jfstat.signal.values import columns, physical, replaced, values
+from jfstat.signal.possible import physical
+from jfstat.signal.values import columns, replaced, values
 
 ORBIT = jfstat.Orbit(np.array([1.0, 2.0]), 40000.0, 1e9, 0.1, 0.3)
 STACK = jfstat.Doppler(np.array([1.0, 2.0]), 0.5, np.array([[100.0, -1e-9, 1e-18]] * 2), 1_000_000_000, ORBIT)
