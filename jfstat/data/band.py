@@ -241,8 +241,8 @@ def band_series(
     reach: ArrayLike,
     layout: Layout,
     with_filters: bool = True,
-) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """Return the band series of all detectors, zero at both ends, and their filters, as `FstatData` holds them.
+) -> tuple[np.ndarray, tuple[jax.Array, ...]]:
+    """Return the band series of all detectors, zero at both ends, on the host, and their filters, on the device.
 
     Parameters
     ----------
@@ -267,4 +267,4 @@ def band_series(
             samples = jnp.fft.ifft(spectrum.astype(np.complex64))
         own[: len(samples)] = samples
         del spectrum, samples
-    return jax.device_put(series), tuple(filters)
+    return series, tuple(filters)

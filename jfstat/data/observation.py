@@ -26,7 +26,7 @@ from jfstat.geometry.doppler import drift_during
 from jfstat.geometry.ephemeris import Ephemeris, EphemerisLike, load_ephemeris, read_ephemeris
 from jfstat.geometry.rotation import sidereal_time
 from jfstat.geometry.source import Source, source
-from jfstat.geometry.trajectory import SEGMENT, Trajectory, detector_trajectory, stack_trajectories
+from jfstat.geometry.trajectory import SEGMENT, Trajectory, host_trajectory
 from jfstat.maths.arrays import is_traced, on_device
 from jfstat.maths.ladder import coarse_size, padded_size
 from jfstat.public import host
@@ -467,28 +467,45 @@ def observed(
     reftime: GPSTime,
     ephemeris: EphemerisLike,
 ) -> Observation:
+    """Return the observation of SFTs, on the device; see `host_observation`."""
+    return jax.device_put(host_observation(sfts, weights, mean_inverse, response, span, reftime, ephemeris))
+
+
+def host_observation(
+    sfts: SFTs,
+    weights: Sequence[np.ndarray],
+    mean_inverse: float | None,
+    response: tuple[float, float, float],
+    span: Span,
+    reftime: GPSTime,
+    ephemeris: EphemerisLike,
+) -> Observation:
     """Return the observation of SFTs, given their weights, the mean of 1/S, and signals' response to these floors.
 
-    The weights are (n_sfts,) float64 for each detector, and the response as in `Noise.signal_response`.
+    The weights are (n_sfts,) float64 for each detector, and the response as in `Noise.signal_response`. All leaves but
+    the reference time are NumPy arrays: those of many segments are stacked before any of them goes to a device.
     """
     epoch = span.epoch
     start, end = span.start - REACH, span.end + REACH
     tables = load_ephemeris(ephemeris, epoch + start - MARGIN, epoch + end + MARGIN, epoch)
-    detectors = [s.site for s in sfts]
+    sites = [s.site for s in sfts]
+    trajectories = [host_trajectory(site, tables, start, end) for site in sites]
     # room for as many SFTs as the span can hold without gaps
     size = padded_size(max(int(span.length / sfts.tsft + 1e-6), *(len(w) for w in weights)))
     starts = [s.since(epoch) if len(s) else np.array([span.start]) for s in sfts]
     start_times = np.stack([np.pad(t, (0, size - len(t)), mode="edge") for t in starts])
+    leaves: dict[str, Any] = _weight_fields(start_times, weights, mean_inverse, sfts.tsft, epoch) | {
+        "signal_response": np.array(response),
+        "trajectory": jax.tree.map(lambda *x: np.stack(x), *trajectories),
+        "response": np.stack([site.response for site in sites]),
+        "start": start_times,
+        "tsft": np.array(sfts.tsft, np.float64),
+        "middle": np.array(span.start + 0.5 * span.length),
+        "tspan": np.array(span.length),
+        "epoch": np.array(epoch, np.int64),
+    }
     return Observation(
-        **_weight_fields(start_times, weights, mean_inverse, sfts.tsft, epoch),
-        signal_response=on_device(np.array(response)),
-        trajectory=stack_trajectories([detector_trajectory(d, tables, start, end) for d in detectors]),
-        response=on_device(np.stack([d.response for d in detectors])),
-        start=on_device(start_times),
-        tsft=on_device(np.float64(sfts.tsft)),
-        middle=on_device(np.float64(span.start + 0.5 * span.length)),
-        tspan=on_device(np.float64(span.length)),
-        epoch=on_device(np.int64(epoch)),
+        **leaves,
         reftime=reftime,
         detectors=sfts.detectors,
         ephemeris=tables.name,
@@ -513,19 +530,20 @@ def weighted(
     if response is not None:
         observation = replace(observation, signal_response=on_device(np.array(response)))
     starts, tsft, epoch = np.asarray(observation.start), float(observation.tsft), int(observation.epoch)
-    return replace(observation, **_weight_fields(starts, weights, mean_inverse, tsft, epoch))
+    return replace(observation, **jax.device_put(_weight_fields(starts, weights, mean_inverse, tsft, epoch)))
 
 
 def _weight_fields(
     starts: np.ndarray, weights: Sequence[np.ndarray], mean_inverse: float | None, tsft: float, epoch: int
 ) -> dict[str, Any]:
-    """Return the fields of an Observation that depend on noise weights; `starts` are its (D, S) start times."""
+    """Return the fields of an Observation that depend on noise weights, NumPy arrays; `starts` are its (D, S) start
+    times."""
     size = starts.shape[1]
     moments = [_moments(t[: len(w)], w, tsft, epoch) for t, w in zip(starts, weights, strict=True)]
     return {
-        "moments": on_device(np.stack(moments)),
-        "weight": on_device(np.stack([np.pad(w, (0, size - len(w))) for w in weights])),
-        "sinv_tsft": None if mean_inverse is None else on_device(np.float64(tsft * mean_inverse)),
+        "moments": np.stack(moments),
+        "weight": np.stack([np.pad(w, (0, size - len(w))) for w in weights]),
+        "sinv_tsft": None if mean_inverse is None else np.array(tsft * mean_inverse),
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from jfstat.data.sizes import Blocks, LowPass, layout_of, low_pass
 from jfstat.geometry.barycenter import MAX_DELAY
 from jfstat.geometry.doppler import EARTH_SPEED, drift_range, largest_doppler_speed
 from jfstat.geometry.orbit import cubic_length
-from jfstat.maths.arrays import on_device
 from jfstat.maths.lengths import largest_divisor, smooth_length, smooth_lengths
 from jfstat.sfts.container import SFTs
 from jfstat.signal.templates import Orbit
@@ -128,6 +128,7 @@ class BandPlan:
     half_pass, half_stop : float
         Half widths of the low-pass's pass and stop band, Hz.
     band : Band
+        Of NumPy arrays.
     layout : Layout
     """
 
@@ -190,6 +191,7 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
     # delays to the SSB and across the orbit stretch the series in the source frame
     stretch = min(2 * MAX_DELAY, EARTH_SPEED * length) + 2 * asini
     layout = layout_of(passed, blocks, n_band, length, n_frequencies, tspan + 2 * passed.quiet + stretch)
+    number: Any = partial(np.array, dtype=np.float64)
     plans = []
     for span, e in zip(spans, edges, strict=True):
         lead = round(0.5 * (n_wide - tspan / dt_wide))
@@ -201,19 +203,19 @@ def plan_bands(sfts: SFTs, search: Search, reftime: GPSTime, spans: Sequence[Spa
         used = sfts.frequencies[e.bins]
         guard = float(min(e.low - used[0], used[-1] - e.high))
         band = Band(
-            start=on_device(wide.start),
-            dt=on_device(wide.length / n_band),
-            dtau=on_device(passed.dtau),
-            heterodyne=on_device(f_wide + offset_bins / wide.length),
-            fmin=on_device(search.fmin),
-            dfreq=on_device(dfreq),
-            f_centre=on_device(search.fmin + (layout.n_frequencies // 2) * dfreq),
-            pass_low=on_device(e.low),
-            pass_high=on_device(e.high),
-            slack=on_device(USABLE * (passed.half_stop - half_pass)),
-            guard=on_device(guard),
-            expected_loss=on_device(guard_loss(guard, tsft)),
-            reach=on_device(blocks.reach),
+            start=number(wide.start),
+            dt=number(wide.length / n_band),
+            dtau=number(passed.dtau),
+            heterodyne=number(f_wide + offset_bins / wide.length),
+            fmin=number(search.fmin),
+            dfreq=number(dfreq),
+            f_centre=number(search.fmin + (layout.n_frequencies // 2) * dfreq),
+            pass_low=number(e.low),
+            pass_high=number(e.high),
+            slack=number(USABLE * (passed.half_stop - half_pass)),
+            guard=number(guard),
+            expected_loss=number(guard_loss(guard, tsft)),
+            reach=number(blocks.reach),
         )
         plans.append(BandPlan(span, e, wide, offset_bins, n_band, half_pass, passed.half_stop, band, layout))
     return plans

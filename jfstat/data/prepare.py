@@ -16,13 +16,12 @@ from jfstat.data.band import band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
 from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
-from jfstat.data.observation import ephemeris_for, observed, reference_time
+from jfstat.data.observation import ephemeris_for, host_observation, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
 from jfstat.data.workers import in_background
 from jfstat.geometry.ephemeris import EphemerisLike
-from jfstat.maths.arrays import stacked_first
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
@@ -47,8 +46,6 @@ MOST_POWER = 1e30
 """Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
 most some ten times that, in units of the sampling time.
 """
-SMALL = 1 << 20
-"""Largest size of arrays, bytes, that are copied to the host to be stacked."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -183,7 +180,7 @@ def prepared_for(
         _prepared(part, plan, floors, reference, tables, compiling, noise)
         for part, plan in zip(parts, plans, strict=True)
     ]
-    return prepared[0] if segments is None else _stacked(prepared)
+    return jax.device_put(prepared[0] if segments is None else _stacked(prepared))
 
 
 def _stacked(prepared: list[FstatData]) -> FstatData:
@@ -194,9 +191,9 @@ def _stacked(prepared: list[FstatData]) -> FstatData:
     return jax.tree.unflatten(tree, [_stack([own.pop(0) for own in leaves]) for _ in range(tree.num_leaves)])
 
 
-def _stack(parts: list[jax.Array]) -> jax.Array:
-    """Return arrays of equal shapes with a leading axis; small ones by NumPy, which compiles nothing."""
-    return jnp.stack(parts) if parts[0].nbytes > SMALL else stacked_first(parts)
+def _stack(parts: list[Any]) -> np.ndarray | jax.Array:
+    """Return arrays of equal shapes with a leading axis, where they are: on the host or on a device."""
+    return np.stack(parts) if isinstance(parts[0], np.ndarray) else jnp.stack(parts)
 
 
 def _search(
@@ -239,11 +236,14 @@ def _prepared(
     compiling: Future[Any] | None,
     noise: Noise,
 ) -> FstatData:
-    """Return the data of one span, with filters if their program is being compiled."""
+    """Return the data of one span, with filters if their program is being compiled.
+
+    Only the filters are on a device, the other leaves are NumPy arrays.
+    """
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, noise)
     layout, searched = plan.layout, plan.edges.searched
     response = noise.signal_response(searched.stop - searched.start)
-    observation = observed(sfts, weights, mean_inverse, response, plan.span, reftime, ephemeris)
+    observation = host_observation(sfts, weights, mean_inverse, response, plan.span, reftime, ephemeris)
 
     def spectrum_of(_: int) -> jax.Array | np.ndarray:
         # detectors come in order; popped, so that memory holds the intermediate results of one only
@@ -256,7 +256,7 @@ def _prepared(
 
     shape = len(wide), layout.block * padded_size(-(-plan.n_band // layout.block))
     series, filters = band_series(spectrum_of, shape, plan.band.reach, layout, compiling is not None)
-    return FstatData(observation, series, filters, plan.band, layout)
+    return FstatData(observation, series, filters, plan.band, layout)  # type: ignore[arg-type]
 
 
 def _ranges(fdots: Sequence[tuple[NumberLike, NumberLike]]) -> list[tuple[float, float]]:

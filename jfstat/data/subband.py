@@ -73,6 +73,7 @@ def subband(data: FstatData, first: int, n_frequencies: int, margin: float = 0.0
     elsewhere = device != default_device()
     with jax.default_device(device) if elsewhere else nullcontext():
         series, filters = band_series(spectrum_of, shape, reach, new)
+        series = jax.device_put(series)
     part = dataclasses.replace(
         data,
         series=series,

@@ -117,7 +117,12 @@ def horner_at_pieces(coefficients: jax.Array, piece: jax.Array, u: jax.Array) ->
 
 
 def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: float) -> Trajectory:
-    """Tabulate a detector's state between two times.
+    """Tabulate a detector's state between two times, on the device; see `host_trajectory`."""
+    return jax.tree.map(on_device, host_trajectory(detector, tracks, start, end))
+
+
+def host_trajectory(detector: Detector, tracks: Tracks, start: float, end: float) -> Trajectory:
+    """Tabulate a detector's state between two times, with NumPy arrays as leaves.
 
     Parameters
     ----------
@@ -147,12 +152,7 @@ def detector_trajectory(detector: Detector, tracks: Tracks, start: float, end: f
     coefficients = np.einsum("pk,nkc->pnc", powers_from_values(DEGREE + 1), values)
     # repeat the last piece up to a common size; data and signals end before
     coefficients = np.pad(coefficients, ((0, 0), (0, padded_size(n) - n), (0, 0)), mode="edge")
-    return Trajectory(on_device(coefficients), on_device(first))
-
-
-def stack_trajectories(trajectories: list[Trajectory]) -> Trajectory:
-    """Stack trajectories into one with a leading detector axis, for vmap."""
-    return jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *trajectories)
+    return Trajectory(coefficients, np.array(first))  # type: ignore[arg-type]
 
 
 def displaced(trajectory: Trajectory, epoch: jax.Array | int, shift: jax.Array) -> Trajectory:
