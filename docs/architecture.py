@@ -24,6 +24,7 @@ ORDER = (
     "atomic",
     "version",
     "processor",
+    "collecting",
     "diskcache",
     "tracecache",
     "compileroptions",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property, partial, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper, wraps
 from typing import Any
 
 import jax
 
+from jfstat.collecting import no_collection
 from jfstat.tracecache import TracedPrograms
 
 NO_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
@@ -58,6 +59,13 @@ class Jitted:
         self, function: Callable[..., Any], options: Mapping[str, Any], kept: bool, settings: Mapping[str, Any]
     ):
         update_wrapper(self, function)
+
+        @wraps(function)
+        def traced(*args: Any, **kwargs: Any) -> Any:
+            with no_collection:  # JAX calls it only to trace it
+                return function(*args, **kwargs)
+
+        self._function = traced
         self._options, self._kept, self._settings = options, kept, settings
 
     @cached_property
@@ -66,7 +74,7 @@ class Jitted:
 
     @cached_property
     def _jitted(self) -> Any:
-        return self._jit(self.__wrapped__, **self._settings)  # type: ignore
+        return self._jit(self._function, **self._settings)
 
     @cached_property
     def _traced(self) -> TracedPrograms:
@@ -76,7 +84,10 @@ class Jitted:
 
     def _chosen(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         """Return what to call and its arguments: a program from the disk, or the function that JAX traces."""
-        program = self._traced.program(args, kwargs) if self._kept else None
+        program = None
+        if self._kept:
+            with no_collection:  # it may have to be traced
+                program = self._traced.program(args, kwargs)
         return (self._jitted, args, kwargs) if program is None else (*program, {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,13 +100,16 @@ class Jitted:
         The function then finds it compiled. What is compiled cannot be called with the same arguments if programs are
         kept: these take leaves.
         """
-        function, args, kwargs = self._chosen(args, kwargs)
-        return function.lower(*args, **kwargs)
+        with no_collection:
+            function, args, kwargs = self._chosen(args, kwargs)
+            return function.lower(*args, **kwargs)
 
     @cached_property
     def quickly(self) -> Jitted:
         """The same function, compiled in little time."""
-        return Jitted(self.__wrapped__, {**self._options, **QUICKLY}, self._kept, self._settings)  # type: ignore
+        other = Jitted(self.__wrapped__, {**self._options, **QUICKLY}, self._kept, self._settings)  # type: ignore
+        other._function = self._function  # JAX traces for both what one of them has traced
+        return other
 
 
 def known(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,7 @@ def test_random_starts_end_on_newtons_peak(case, starts, newton, name):
     assert table.meta["optimizer"] == Optimizer(OPTIMIZERS[name]()).name
 
 
+@pytest.mark.ci
 def test_a_loop_that_makes_its_optimizer_anew_compiles_once(case, starts, newton):
     """Other limits of the steps need no compilation either; a climb that reaches them says so."""
 

@@ -471,6 +471,7 @@ def test_candidates_on_one_peak_merge(case, refined, targeted):
     assert len(distinct(seam)) == 2
 
 
+@pytest.mark.ci
 def test_what_the_search_held_stays(case, targeted):
     found, refined = targeted
     assert found.meta["parameters"] == refined.meta["parameters"] == ["freq", "f1dot"]

@@ -94,6 +94,7 @@ def test_a_signal_in_data():
     assert "log_bstat" in repr(found)
 
 
+@pytest.mark.ci
 def test_keys_and_sizes():
     case = cases.make(100.0, 3, noise=True)
     run = [jfstat.amplitude_posterior(case.data, case.doppler, key=jax.random.key(k), samples=50) for k in (0, 0, 1)]

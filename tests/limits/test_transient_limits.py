@@ -44,7 +44,8 @@ def with_signal(limit, k, turn, noise=True):
     return prepared(jfstat.inject(simulated((), noise=noise), [(point, loud, window)])), point
 
 
-@pytest.mark.parametrize("shape", ["exponential", pytest.param("rectangular", marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("shape", ["exponential", "rectangular"])
 def test_twoF_of_an_injection_crosses_the_threshold_at_its_critical_amplitude(noise, shape):
     """With signals in SFTs; their phases against the noise's are a convention, so that all of them are tried."""
     windows = jfstat.TransientRange(shape, [START + 20000.0], [16000.0])

@@ -296,6 +296,7 @@ def test_of_equal_values_those_of_the_first_templates_are_kept(segments, bank, f
     assert np.array_equal(np.sort(last) % 5, np.arange(len(last)) % 5)
 
 
+@pytest.mark.ci
 def test_search_with_nearest_points_on_a_device(segments, bank, found, monkeypatch):
     """The table is the same, divided into several parts and batches too."""
     on_accelerator(monkeypatch)

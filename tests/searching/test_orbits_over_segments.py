@@ -40,7 +40,8 @@ def row_template(row):
     return jfstat.Doppler(row["alpha"].value, row["delta"].value, [row["freq"].value, row["f1dot"].value], START, orbit)
 
 
-@pytest.mark.parametrize("statistic", [pytest.param(jfstat.MeanTwoF(), marks=pytest.mark.ci), jfstat.Interpolated(0.2)])
+@pytest.mark.ci
+@pytest.mark.parametrize("statistic", [jfstat.MeanTwoF(), jfstat.Interpolated(0.2)])
 def test_rows_are_the_exact_mean(data, bank, statistic):
     """Values of the search are in single precision; the details and the rows of an interpolated search are exact."""
     found = search(data, bank, statistic, top=20, progress=False)

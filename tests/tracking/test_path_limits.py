@@ -47,6 +47,7 @@ def best(data, point):
     return float(jfstat.track(data, point, JUMPS).log_likelihood)
 
 
+@pytest.mark.ci
 def test_injections_wander_as_the_transitions_say(noise, limit):
     steps = np.rint(np.diff(limit.frequencies, axis=1) / float(noise.dfreq))
     assert limit.frequencies.shape == (80, K)

@@ -76,6 +76,7 @@ def test_the_table_has_the_band_of_each_segment(segments):
         np.testing.assert_allclose(table[k], jfstat.twoF_band(segments[k], template()), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.ci
 def test_f1dots_are_those_at_the_middle_of_a_segment(segments):
     f1dots = F1DOT + np.array([-5e-10, 0.0, 5e-10])
     table = jfstat.twoF_by_segment(segments, template(), f1dot=f1dots)
