@@ -85,19 +85,24 @@ def bank_from_table(table: AnyTable) -> Doppler:
     Raises
     ------
     ValueError
-        If a column is missing, or has another unit or values that are impossible for a template.
+        If a column is missing, or has another unit or values that are impossible for a template, or the templates have
+        a phase model.
     """
+    refuse_models(table, "table", "give jfstat.Doppler templates, which hold it")
     given = parameter_columns(table)
     check_limits(given)
     points = points_from(given, reftime_of(table))
     return with_fields(points, varied=Provenance.of(table).parameters)
 
 
-def refuse_models(found: AnyTable) -> None:
-    """Raise a ValueError for a table of templates with a phase model, whose function a table cannot hold."""
+def refuse_models(found: AnyTable, name: str = "found", remedy: str = "use refine(model=)") -> None:
+    """Raise a ValueError for a table of templates with a phase model, whose function a table cannot hold.
+
+    The message calls the table `name`, and ends with what to do.
+    """
     own = model_column(found)
     if own is not None:
-        raise ValueError(f"found has the column {own!r} of a phase model, which is not known here: use refine(model=).")
+        raise ValueError(f"{name} has the column {own!r} of a phase model, which is not known here: {remedy}.")
 
 
 def carry_over(table: QTable, given: AnyTable) -> None:

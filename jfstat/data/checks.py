@@ -28,7 +28,7 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
     TypeError
         If it is of another kind.
     ValueError
-        If it has segments or is a stack.
+        If it has segments or is a stack, or its segments overlap in time.
     """
     if or_narrow and isinstance(data, NarrowData):
         if data.observation.shape and not (or_segments and data.n_segments is not None):
@@ -42,6 +42,8 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
             f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap(function, (0, None))"
             "(data, point), or data[i]."
         )
+    if data.n_segments is not None:
+        _refuse_overlap(data.observation, "data")
 
 
 def check_segments(segments: object) -> None:
@@ -66,10 +68,15 @@ def check_segments(segments: object) -> None:
         if isinstance(segments, NarrowData):
             raise ValueError("segments must be a stack of narrow data, one for each segment: see jax.tree.map.")
         raise ValueError("segments has no segments: give jfstat.prepare the argument segments=, or use jfstat.twoF.")
-    if _overlap(segments.observation):
+    _refuse_overlap(segments.observation, "segments")
+
+
+def _refuse_overlap(observation: Observation, name: str) -> None:
+    """Raise a ValueError if the segments of the argument `name` overlap: they would count as independent data."""
+    if _overlap(observation):
         raise ValueError(
-            "segments overlap in time, so they are a stack of data sets or of templates: use jax.vmap(jfstat.twoF), or "
-            "jfstat.prepare with segments=."
+            f"{name} overlap in time, so they are a stack of data sets or of templates and no segments: use "
+            "jax.vmap(jfstat.twoF) for each of them, or jfstat.prepare with segments=."
         )
 
 
@@ -93,7 +100,7 @@ def observation_of(data: object, name: str = "data", segments: bool = False) -> 
     TypeError
         If `data` is of another kind.
     ValueError
-        If it has segments or is a stack.
+        If it has segments or is a stack; with `segments`, if they overlap in time.
     """
     observation = data.observation if isinstance(data, (FstatData, NarrowData)) else data
     if isinstance(observation, Observation):
@@ -101,6 +108,8 @@ def observation_of(data: object, name: str = "data", segments: bool = False) -> 
             raise ValueError(
                 f"{name} has segments or is a stack, but one is wanted: use jax.vmap(function, (0, None)), or data[i]."
             )
+        if observation.shape:
+            _refuse_overlap(observation, name)
         return observation
     kind = type(data).__name__
     raise TypeError(

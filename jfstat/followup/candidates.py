@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.provenance import Provenance, reftime_of
-from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
+from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from, refuse_models
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
@@ -140,7 +140,7 @@ def read_rows(
     TypeError
         If `found` is no table or `model` no PhaseModel.
     ValueError
-        If a column is missing or has a wrong unit.
+        If a column is missing or has a wrong unit, or a table is of templates with a phase model and `model` is None.
     """
     kinds.instance(PhaseModel, or_none=True)(model, "model")
     if isinstance(found, Doppler):
@@ -155,6 +155,8 @@ def read_rows(
                 f"{name} must be a table of candidates, as from jfstat.search, or a Doppler, not "
                 f"{type(found).__name__}."
             )
+        if model is None:
+            refuse_models(found, name, "give model=, or jfstat.Doppler templates, which hold it")
         given = parameter_columns(found, name, NEEDED)
         given |= {} if model is None else _model_columns(found, model)
         reftime = reftime_of(found, reftime)

@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, stacked
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models, stacked
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.prepare import prepare
 from jfstat.followup.band import CandidateBand, sharing_data
@@ -362,7 +362,14 @@ def write_transient_maps_files(
 def _columns_of(
     found: AnyTable, reftime: TimeLike | None, name: str = "found"
 ) -> tuple[dict[str, np.ndarray], TimeLike | None]:
-    """Return the parameters in a table, and when its frequencies hold; None for the start of the data."""
+    """Return the parameters in a table, and when its frequencies hold; None for the start of the data.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or has another unit, or the templates have a phase model.
+    """
+    refuse_models(found, name, "prepare data, and use refine(model=)")
     return parameter_columns(found, name, NEEDED), found.meta.get("reftime", reftime)
 
 
