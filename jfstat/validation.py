@@ -76,9 +76,17 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
         found = np.asarray(x)
         if found.dtype.kind not in "fiubO" or isinstance(x, np.ma.core.MaskedConstant):
             raise TypeError
-        return found.astype(np.float64)
+        values = found.astype(np.float64)
     except Exception as error:  # whatever a foreign object raises
         raise ValueError(f"{name} must be a number or an array of numbers, not {shown(x)}.") from error
+    _refuse_half(found.dtype, name)
+    return values
+
+
+def _refuse_half(kind: np.dtype, name: str) -> None:
+    """Raise a ValueError for floats of half precision."""
+    if jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 4:
+        raise ValueError(f"{name} must be float64 or float32, not {kind}, which keeps three digits.")
 
 
 def in_unit(x: object, name: str, unit: str) -> NumberLike:
@@ -121,6 +129,7 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
     if isinstance(x, jax.Array):  # traced ones too
         if not jnp.issubdtype(x.dtype, jnp.number) or jnp.issubdtype(x.dtype, jnp.complexfloating):
             raise ValueError(f"{name} must be real numbers, not {x.dtype}.")
+        _refuse_half(x.dtype, name)
         return jnp.asarray(x, dtype=jnp.float64)
     if isinstance(x, (list, tuple)) and any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
         try:

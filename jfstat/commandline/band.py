@@ -170,7 +170,7 @@ def planned(division: Division, plan: jfstat.SearchPlan, n_segments: int | None)
             f"{plan.n_coherent} template(s) of the segments; the bank has {ratio:.1f} times as many as a segment"
         )
     parts = "" if plan.n_parts == 1 else f", the band in {plan.n_parts} parts"
-    division.say(f"{plan.n_templates} template(s), {plan.n_values:.3e} values of {plan.statistic.values}")
+    division.say(f"{plan.n_templates} template(s), {plan.n_values:.3e} values of {plan.statistic.computed}")
     division.say(f"needs {plan.device_bytes / 1e9:.2f} GB of memory, {plan.batch_size} template(s) at a time{parts}")
     if division.count_only:
         import jax

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jfstat.commandline.arguments import Arguments
@@ -62,6 +63,8 @@ class Parser(argparse.ArgumentParser):
         if not self._command:
             return super().parse_known_args(args, namespace)
         words = args
+        if (twice := self._repeated(words)) is not None:
+            self.error(f"{twice} is given twice, and the first would have no effect: give it once.")
         try:
             args = with_config_files(words, self._actions, self._instead_of)
         except ValueError as error:
@@ -74,6 +77,22 @@ class Parser(argparse.ArgumentParser):
         values.given = {name: spelled[name] for name in sorted(met)}
         values.config = [word[1:] for word in words if word.startswith("@")]
         return values, []
+
+    def _repeated(self, words: Sequence[str]) -> str | None:
+        """Return the first option that stands twice among the words of a command line, as it is spelled, unless it adds
+        to what was given before."""
+        seen: set[str] = set()
+        for word in words:
+            if word == "--":
+                break
+            name = word.partition("=")[0]
+            action = self._option_string_actions.get(name if name.startswith("--") else word[:2])
+            if action is None or not word.startswith("-") or isinstance(action, argparse._AppendAction):
+                continue
+            if action.dest in seen:
+                return name if name.startswith("--") else word[:2]
+            seen.add(action.dest)
+        return None
 
     def arguments(self, words: list[str]) -> Arguments:
         """Parse a command line of the program."""

@@ -264,6 +264,9 @@ def _noise(arguments: Arguments) -> dict[str, Any]:
     missing = [name for name in ("IFOs", *times) if getattr(arguments, name) is None]
     if missing:
         raise ValueError(f"--{missing[0]} is missing: give it, or --noiseSFTs to add signals to SFTs at hand.")
+    said = arguments.first_given("startTime", "duration") if arguments.timestampsFiles else None
+    if said is not None:
+        raise ValueError(f"{said} has no effect beside --timestampsFiles, which say when the SFTs start: leave it out.")
     low, high = _band(arguments)
     when = dict(start=arguments.startTime, duration=whole_sfts(arguments.duration, arguments.Tsft))
     if arguments.timestampsFiles is not None:

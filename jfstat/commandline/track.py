@@ -17,6 +17,8 @@ from jfstat.commandline.work import TABLES, Division, add_work, check_outputs, d
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
 
+ROUNDED = 1e-3
+"""Largest error of the sum of probabilities, which are written with few digits."""
 MOST_JUMP = 5000
 """Most bins of a jump."""
 PATH_META = ("version", "reftime", "detectors", "ephemeris", "segment_tspan", "dfreq")
@@ -113,10 +115,13 @@ def _jumps(arguments: Arguments) -> Any:
         raise ValueError("--maxJump and --jumpProbabilities are two ways to give the jumps: give one.")
     if arguments.jumpProbabilities is not None:
         given = np.array(arguments.jumpProbabilities)
-        if not np.all(given >= 0) or not np.any(given > 0) or len(given) % 2 == 0:
+        if not np.all(given >= 0) or len(given) % 2 == 0:
             raise ValueError("--jumpProbabilities must be an odd number of probabilities, such as 0.25,0.5,0.25.")
+        total = float(np.sum(given))
+        if not abs(total - 1) <= ROUNDED:
+            raise ValueError(f"--jumpProbabilities must add up to 1, not to {total:.6g}.")
         with np.errstate(divide="ignore"):
-            return np.log(given)
+            return np.log(given / total)
     jumps = 1 if arguments.maxJump is None else arguments.maxJump
     if not 0 <= jumps <= MOST_JUMP:
         raise ValueError(f"--maxJump must be a number of bins from 0 to {MOST_JUMP}, not {jumps}.")

@@ -19,7 +19,7 @@ from numpy.polynomial import chebyshev, legendre
 
 from jfstat.data.moments import TOLERATED_BINS, Pooled, moments, shared_bins
 from jfstat.data.narrowdata import NODES, NarrowData
-from jfstat.data.noise import Noise, noise_weights
+from jfstat.data.noise import Noise, noise_weights, refuse_loud
 from jfstat.data.observation import Observation, weighted
 from jfstat.data.targets import PHASES, ROWS, Target, chunks, filled, phase_series, target_of
 from jfstat.data.whitening import Whitened, whitened
@@ -175,9 +175,8 @@ def narrow_sfts(
     floor_of = [[[] for _ in times] for _ in targets]
     jobs = [(i, rows) for i, series in enumerate(times.series) for rows in chunks(len(series))]
 
-    def summed(job: tuple[int, slice]) -> list[_Sums]:
+    def summed(i: int, rows: slice) -> list[_Sums]:
         """Return the contribution of some SFTs of a detector to each target."""
-        i, rows = job
         series = times.series[i]
         own = whitened(
             parts.read(series.detector, rows, first, last),  # which is dropped as soon as it is copied
@@ -202,7 +201,11 @@ def narrow_sfts(
         )
         return [chunk.sums(target, reach) for target in targets]
 
-    for (i, _), each in zip(jobs, in_order(summed, jobs, THREADS), strict=True):
+    def quietly(job: tuple[int, slice]) -> list[_Sums]:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused in the end
+            return summed(*job)
+
+    for (i, _), each in zip(jobs, in_order(quietly, jobs, THREADS), strict=True):
         for k, own in enumerate(each):
             floor_of[k][i].append(own.psd)
             place = samples[k][i][:, own.first_block : own.first_block + own.samples.shape[1]]
@@ -336,10 +339,13 @@ def _finished(
     n = len(target.band)
     response = noise.signal_response(n, float(target.band[-1] - target.band[0]) / max(n - 1, 1))
     own = weighted(observation, weights, mean_inverse, response)
+    samples = samples / np.sqrt(mean_inverse)
+    for detector, mine in zip(observation.detectors, samples, strict=True):
+        refuse_loud(float(np.vdot(mine, mine).real), detector)
     time = target.centres[:, None] + target.half * nodes(NODES)
     return NarrowData(
         observation=own,
-        samples=on_device(samples / np.sqrt(mean_inverse)),
+        samples=on_device(samples),
         sites=_sites(observation, target.point, time),
         centre=target.point,
         reach=on_device(np.float64(target.reach)),

@@ -21,6 +21,10 @@ LEAST_BINS = 3
 """Smallest width of the running median, as in LALSuite."""
 MOST_OFF_SOURCE = 10**6
 """Largest number of bins left out; a larger one is taken for a mistake."""
+MOST_POWER = 1e30
+"""Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
+most some ten times that, in units of the sampling time.
+"""
 NO_BIAS = (1.0, 0.0, 0.0)
 """Response of signals where noise floors are given; see `Noise.signal_response`."""
 LEAST_OFF_SOURCE = 7
@@ -482,6 +486,15 @@ class NoiseFloor:
         LALSuite's XLALComputeMultiNoiseWeights takes the mean over all loaded bins that have a full window.
         """
         return float(np.mean(psd[self.band.start - self.bins.start : self.band.stop - self.bins.start]))
+
+
+def refuse_loud(power: float, detector: str) -> None:
+    """Raise a ValueError if the sum of the squares of a detector's whitened samples is beyond `MOST_POWER`, or NaN."""
+    if not power <= MOST_POWER:
+        raise ValueError(
+            f"sqrt_sx: the SFTs of {detector} are so much louder than their noise floor, or it varies so much, that "
+            "2F would not be finite: correct the noise floor, in 1/sqrt(Hz), or the SFTs."
+        )
 
 
 def noise_weights(mean_psd: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:

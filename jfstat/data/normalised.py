@@ -12,7 +12,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.data.bandseries import STATIC, frequency_count
 from jfstat.data.fstatdata import plain_number
-from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
+from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights, refuse_loud
 from jfstat.data.observation import Observation, reference_time, span_rows, unweighted, weighted
 from jfstat.data.sftmask import tapered_fraction
 from jfstat.data.targets import chunks
@@ -300,6 +300,8 @@ def _divided(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) ->
             own: Any = floor.series.data[rows].copy()
             for i, (sft, psd) in enumerate(zip(own, floor.psds(range(rows.start, rows.stop)), strict=True)):
                 mean[k][rows.start + i] = floor.band_mean(psd)
-                sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
+                    refuse_loud(float(np.vdot(sft, sft).real), floor.series.detector)
             values[k, rows] = own.real**2 + own.imag**2 if power else own
     return weighted(seen, *noise_weights(mean), noise.signal_response(sfts.n_bins)), values

@@ -15,7 +15,7 @@ from jfstat import kinds
 from jfstat.data.band import band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
-from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights
+from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights, refuse_loud
 from jfstat.data.observation import ephemeris_for, host_observation, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
@@ -42,10 +42,6 @@ from jfstat.validation import (
 
 FINEST, COARSEST = 1e-10, 1 / 120
 """Smallest and largest spacing of frequencies, Hz; with the largest, transforms and so timing blocks last a minute."""
-MOST_POWER = 1e30
-"""Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
-most some ten times that, in units of the sampling time.
-"""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -287,11 +283,7 @@ def _weighted_series(
         with np.errstate(over="ignore", invalid="ignore"):
             samples, mean_psd, slices = heterodyned_series(own, sfts.first_bin, plan.edges.centre_bin, plan.wide)
             power = float(np.vdot(samples, samples).real)
-        if not power <= MOST_POWER:
-            raise ValueError(
-                f"sqrt_sx: the SFTs of {series.detector} are so much louder than their noise floor, or it varies so "
-                "much, that 2F would not be finite: correct the noise floor, in 1/sqrt(Hz), or the SFTs."
-            )
+        refuse_loud(power, series.detector)
         wide.append(samples)
         means.append(mean_psd)
         places.append(slices)

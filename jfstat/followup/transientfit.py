@@ -175,7 +175,7 @@ def _positive(matrix: jax.Array) -> jax.Array:
     """Return a symmetric matrix without its negative eigenvalues: an unknown window gives no more information than a
     known one."""
     size, axes = jnp.linalg.eigh(matrix)
-    return (axes * jnp.maximum(size, 0.0)) @ axes.T
+    return (axes * jnp.maximum(size, 0.0)[None]) @ axes.T
 
 
 def refined_with_windows(

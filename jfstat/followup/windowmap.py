@@ -11,6 +11,7 @@ import numpy as np
 from jfstat.data.observation import Observation
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.maths.arrays import with_axes
 from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape
 from jfstat.signal.values import replaced, values
@@ -110,10 +111,10 @@ def window_map(atoms: Atoms, slope: jax.Array, t0: jax.Array, tau: jax.Array, sh
     product = jnp.stack([slope[..., i] * slope[..., j] for i, j in pairs], axis=-1) if pairs else one[..., :0]
     first, every = (jnp.moveaxis(jnp.concatenate(x, axis=-1), -1, 0) for x in ((one, slope), (one, slope, product)))
     turned = first.astype(jnp.complex128) * np.array([1.0] + [-1j] * p, complex)[:, None, None]
-    sums_a, sums_b = (jnp.sum(turned * x, axis=1) for x in (atoms.Fa, atoms.Fb))
+    sums_a, sums_b = (jnp.sum(turned * x[None], axis=1) for x in (atoms.Fa, atoms.Fb))
     linear = jnp.stack([sums_a.real, sums_a.imag, sums_b.real, sums_b.imag], axis=1)
     linear = jnp.concatenate([linear, jnp.zeros((len(pairs), *linear.shape[1:]))])
-    squared = jnp.stack([jnp.sum(every * x, axis=1) for x in (atoms.A, atoms.B, atoms.C)], axis=1)
+    squared = jnp.stack([jnp.sum(every * x[None], axis=1) for x in (atoms.A, atoms.B, atoms.C)], axis=1)
     rows = jnp.concatenate([linear, squared], axis=1)
     since = t0 - atoms.epoch.astype(jnp.float64)
     sums = jax.vmap(lambda x: jnp.stack(window_sums(atoms, x, since, tau, shape, end, Grid(None, True))))(rows)
@@ -124,15 +125,17 @@ def window_map(atoms: Atoms, slope: jax.Array, t0: jax.Array, tau: jax.Array, sh
     def inverted(y: jax.Array) -> jax.Array:
         """Return M^-1 y for vectors y, (..., 2, n, m)."""
         first, second = y[..., 0, :, :], y[..., 1, :, :]
-        return 0.5 * jnp.stack([b * first - 0.5 * c * second, a * second - 0.5 * c * first], axis=-3)
+        own_a, own_b, own_c = (with_axes(x, first.ndim) for x in (a, b, c))
+        return 0.5 * jnp.stack([own_b * first - 0.5 * own_c * second, own_a * second - 0.5 * own_c * first], axis=-3)
 
     def times(matrix: jax.Array, x: jax.Array) -> jax.Array:
         """Return M_i x for A, B and C weighted with derivatives, (..., 3, n, m)."""
         A, B, C = (matrix[..., i, :, :].astype(jnp.complex128) for i in range(3))
-        return jnp.stack([A * x[0] + C * x[1], C * x[0] + B * x[1]], axis=-3)
+        first, second = (with_axes(own, A.ndim) for own in x)
+        return jnp.stack([A * first + C * second, C * first + B * second], axis=-3)
 
     def dot(x: jax.Array, y: jax.Array) -> jax.Array:
-        return jnp.sum((jnp.conj(x) * y).real, axis=-3)
+        return jnp.sum((jnp.conj(with_axes(x, y.ndim)) * y).real, axis=-3)
 
     y = jax.lax.complex(sums[: p + 1, 0:4:2], sums[: p + 1, 1:4:2])  # (1 + p, 2, n, m)
     amplitude = inverted(y[0])

@@ -16,6 +16,7 @@ from jfstat.data.slicesizes import AtomSizes, atom_sizes
 from jfstat.limits.analytic import checked_mismatch, checked_threshold
 from jfstat.limits.injections import NEVER, UpperLimit, check_enough, settled, signal_fa_fb
 from jfstat.limits.population import MOST_SIGNALS, Population
+from jfstat.maths.arrays import with_axes
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.signal.transientwindow import TransientWindow
@@ -153,7 +154,7 @@ def _critical(
         own = atoms(data, point, sizes=sizes)
         shape = kept * window.mean(own.start, own.end, own.epoch)
         fa, fb = signal_fa_fb(AntennaMatrix(own.A, own.B, own.C), level, amplitude.canonical)
-        fa, fb = (x * shape.astype(x.dtype) for x in (fa, fb))
+        fa, fb = (x * with_axes(shape, x.ndim).astype(x.dtype) for x in (fa, fb))
         alone = compiled_map(replace(own, Fa=fa, Fb=fb), windows).twoF
         nothing = compiled_map(own, windows).twoF
         # where the antenna matrix cannot be inverted 2F is 4, whatever the data; elsewhere 0 for no data

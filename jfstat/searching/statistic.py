@@ -45,8 +45,9 @@ class Statistic(ABC):
     ----------
     takes : type
         Kind of data that it is computed from: FstatData, or another that is `data.protocol.Searchable`.
-    quantity, loudest, values : str
-        In messages: what a threshold is on, the largest value of a search, and what its values are of.
+    quantity, loudest, computed : str
+        In messages: what a threshold is on, the largest value of a search, and what it computes
+        values of.
     joins_side_lobes : bool
         Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
     plan_computes : bool
@@ -58,7 +59,7 @@ class Statistic(ABC):
     takes: ClassVar[type] = FstatData
     quantity: ClassVar[str] = "2F"
     loudest: ClassVar[str] = "largest 2F"
-    values: ClassVar[str] = "2F"
+    computed: ClassVar[str] = "2F"
     joins_side_lobes: ClassVar[bool] = False
     plan_computes: ClassVar[bool] = False
     columns_in_parts: ClassVar[bool] = True

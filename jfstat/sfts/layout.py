@@ -52,7 +52,7 @@ def arrange(files: list[Path], table: np.ndarray, fmin: float | None, fmax: floa
     new_detector = np.append(True, table["detector"][1:] != table["detector"][:-1])
     new_row = new_detector | np.append(True, np.diff(start_ns(table)) != 0)
     row, heads = np.cumsum(new_row) - 1, np.flatnonzero(new_row)
-    _check_tsft(files, table)
+    check_tsft(files, table)
     _check_windows(files, table, new_detector)
     _check_times(files, table, new_row, heads)
     first_bin, last_bin = _limits(table, heads, fmin, fmax)
@@ -74,7 +74,8 @@ def arrange(files: list[Path], table: np.ndarray, fmin: float | None, fmax: floa
     return Layout(table, row, fresh, heads, first_bin, last_bin)
 
 
-def _check_tsft(files: list[Path], table: np.ndarray) -> None:
+def check_tsft(files: list[Path], table: np.ndarray) -> None:
+    """Raise a ValueError unless all SFTs have the same length."""
     other = table["tsft"] != table["tsft"][0]
     if np.any(other):
         a, b = table[0], table[np.argmax(other)]

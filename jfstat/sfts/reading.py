@@ -16,7 +16,7 @@ from jfstat.public import host, public
 from jfstat.sfts.blocks import read_batches
 from jfstat.sfts.container import SFTs, SFTSeries
 from jfstat.sfts.headers import scan_file, start_ns
-from jfstat.sfts.layout import Layout, arrange
+from jfstat.sfts.layout import Layout, arrange, check_tsft
 from jfstat.sfts.patterns import Pattern, find_files
 from jfstat.sfts.selection import band_limits, require_present, sites_of, time_range
 from jfstat.sfts.windows import window_name
@@ -298,6 +298,7 @@ def find_sfts(
     wanted = {name: mine.get(name, site) for name, site in sites.items()}
     files, table, chosen = _scanned(pattern, wanted, time_range(start, end), mine)
     table, others = table[chosen], table[~chosen]
+    check_tsft(files, table)  # bins of one number lie at one frequency
     order = np.lexsort([table["n_bins"], table["first_bin"], start_ns(table), table["detector"]])
     table = table[order]
     new = np.append(True, (table["detector"][1:] != table["detector"][:-1]) | (np.diff(start_ns(table)) != 0))

@@ -96,9 +96,8 @@ def _block(data: NormalisedSFTs, place: jax.Array, drift: jax.Array, weight: jax
     bins = data.layout.bins
     edge = 0.5 if bins == 1 else 1.0  # the place at which the bins that are needed change to the next ones
     base = jnp.floor(place + 0.5 * (size - 1) * drift - (edge - 0.5))
-    within = (place - base).astype(jnp.float32)[:, None] + np.arange(size, dtype=np.float32) * drift.astype(
-        jnp.float32
-    )[:, None]
+    number = np.arange(size, dtype=np.float32)[None]
+    within = (place - base).astype(jnp.float32)[:, None] + number * drift.astype(jnp.float32)[:, None]
     first = base.astype(jnp.int32) - max(0, bins // 2 - 1)
     rows = data.values.reshape(-1, data.values.shape[-1])
     held = jnp.all((first >= 0) & (first + (size + bins) <= rows.shape[1]) | (weight == 0))

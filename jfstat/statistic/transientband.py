@@ -414,7 +414,7 @@ def tile_forms(tiles: Tiles, matrix: AntennaMatrix) -> jax.Array:
     matrix : AntennaMatrix
         Antenna matrix of each slice, (S,) float64.
     """
-    within = jnp.arange(TILE, dtype=jnp.int32)
+    within = jnp.arange(TILE, dtype=jnp.int32)[None]
     start, end = (edge[place[:, None] * TILE + within] for edge, place in zip(tiles[:2], tiles.places.T, strict=True))
     sums = [jnp.concatenate([jnp.zeros(1), jnp.cumsum(x)]) for x in matrix]
     own = AntennaMatrix(*(x[end][:, None, :] - x[start][:, :, None] for x in sums))

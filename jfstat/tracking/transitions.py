@@ -22,6 +22,8 @@ NONE = 0.5 * FLOOR
 """Value below which a logarithm counts as -inf."""
 UNROLLED = 33
 """Largest number of jumps that are compiled one by one; more are compiled as a loop."""
+ROUNDING = 1e-6
+"""Largest logarithm of a probability that may exceed 1 by rounding."""
 MOST_JUMPS = 10_000
 """Largest number of jumps of a model."""
 
@@ -189,6 +191,8 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
         )
     if isinstance(table, np.ndarray) and (np.isnan(table).any() or (table == np.inf).any() or table.max() == -np.inf):
         raise ValueError(f"{name} must be log-probabilities, not {shown(transitions)}: give finite ones or -inf.")
+    if isinstance(table, np.ndarray) and table.max() > ROUNDING:
+        raise ValueError(f"{name} must be log-probabilities, at most 0, not {shown(transitions)}: give np.log of them.")
     return jnp.asarray(table)
 
 

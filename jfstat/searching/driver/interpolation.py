@@ -24,7 +24,7 @@ from jfstat.engines.xla import Xla, two_f_in_order
 from jfstat.maths.ladder import padded_size
 from jfstat.searching.division import Division
 from jfstat.searching.driver.banddivision import default_batch_size
-from jfstat.searching.driver.nearest import located
+from jfstat.searching.driver.nearest import Located, located
 from jfstat.searching.statistic import Task
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
@@ -279,11 +279,18 @@ def bank_part(task: Task, mismatch: float, start: int, stop: int) -> BankPart:
     first = [0, *np.cumsum(found.counts).tolist()]
     piece = _piece_length(found.change, _longest(data))
     rows, padding = _sizes(data, first[-1], found.furthest)
-    values = jnp.full((rows, -(-n // piece) * piece + 2 * padding), -jnp.inf, jnp.float32)
+    with jax.debug_infs(False):  # bins beyond the band are -inf, so that means with them are
+        values = _values(data, found, first, (rows, -(-n // piece) * piece + 2 * padding), padding)
+    return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, found.order, first[-1])
+
+
+def _values(data: FstatData, found: Located, first: list[int], shape: tuple[int, int], padding: int) -> jax.Array:
+    """Return 2F of the segments' templates, a row each, with -inf outside the band."""
+    values = jnp.full(shape, -jnp.inf, jnp.float32)
     size = _coherent_batch(data, found.counts)
     for i, own in enumerate(found.templates):
         values = _filled(values, data[i], own, first[i], padding, size)
-    return BankPart(CoherentBands(values, data.layout, padding, piece), found.lookup, found.order, first[-1])
+    return values
 
 
 def _longest(data: FstatData) -> int:

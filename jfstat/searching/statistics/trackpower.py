@@ -134,7 +134,7 @@ class TrackPower(Statistic):
     """
 
     takes: ClassVar[type] = NormalisedSFTs
-    values: ClassVar[str] = "power"
+    computed: ClassVar[str] = "power"
     quantity: ClassVar[str] = "critical ratio"
     loudest: ClassVar[str] = "largest critical ratio"
     columns_in_parts: ClassVar[bool] = False
