@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jfstat.commandline.interruption import INTERRUPTED, MESSAGE, leaving_at_once
 from jfstat.commandline.streams import lenient_streams
@@ -67,6 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
 
 
+def _noted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Print a warning to users as a note, without the line of the program that gave it."""
+    text = message if issubclass(category, UserWarning) else warnings.formatwarning(message, category, *where[:2])
+    print(f"jfstat: note: {text}", file=sys.stderr)
+
+
 def _run(words: list[str], as_program: bool) -> int:
     """Parse the words, do what they say, and return the exit status.
 
@@ -87,6 +94,7 @@ def _run(words: list[str], as_program: bool) -> int:
             use_usual_cache()
             if as_program:
                 keep_freed_memory()
+                warnings.showwarning = _noted
             from jfstat.commandline.overwriting import check_files
         work = arguments.plan(arguments)
         check_files(arguments)

@@ -361,6 +361,8 @@ def _range(arguments: Arguments, name: str) -> Range:
     if step is not None and step <= 0:
         raise ValueError(f"--d{name} must be positive, not {step:g}: give the step of the grid.")
     if not width:
+        if not arguments.is_given(f"{name}Band"):
+            raise ValueError(f"--d{name} has no effect without --{name}Band: leave it out, or give the band.")
         return low
     ends = band_edges(0.0 if low is None else low, width)
     return ends if step is None else (*ends, step)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jfstat
 from jfstat.commandline.overwriting import inputs_of
 from jfstat.commandline.spellings import OptionGroup
-from jfstat.commandline.words import bands, count, gps, natural, number, words
+from jfstat.commandline.words import bands, count, gps, natural, number, window_name, words
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
@@ -151,9 +151,7 @@ def _add_output(out: OptionGroup) -> None:
 
 def plan(arguments: Arguments) -> Work:
     """Return the making of SFTs that the options ask for."""
-    window = arguments.window_type.lower()
-    if arguments.window_param is not None:
-        window = f"{window}:{arguments.window_param:g}"
+    window = window_name(arguments.window_type, arguments.window_param, "--window-param")
     gating = None
     if arguments.gate_threshold is not None:
         given = {field: getattr(arguments, option) for option, field in GATES.items()}

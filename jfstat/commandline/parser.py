@@ -70,6 +70,10 @@ class Parser(argparse.ArgumentParser):
         except ValueError as error:
             self.error(str(error))
         values, unknown = super().parse_known_args(args, _Noting())
+        if unknown and not unknown[0].startswith("-"):
+            self.error(
+                f"{unknown[0]!r} belongs to no option: put patterns of files in quotes, or the shell puts names there."
+            )
         if unknown:  # argparse would leave them to the program, whose help does not list options
             self.error(f"unknown option {unknown[0].partition('=')[0]}: {self._instead_of(unknown[0])}")
         met = values.__dict__.pop("_met", set())
@@ -104,6 +108,8 @@ class Parser(argparse.ArgumentParser):
         name = word.partition("=")[0].lstrip("-")
         if name in REPLACEMENTS:
             return REPLACEMENTS[name]
+        if (short := self._option_string_actions.get(f"-{name}")) is not None:
+            return f"did you mean {max(short.option_strings, key=len)}?"
         known = {option.lower(): option for action in self._actions for option in action.option_strings}
         close = difflib.get_close_matches(f"--{name}".lower(), known, n=1, cutoff=0.75)
         return f"did you mean {known[close[0]]}?" if close else "it is none of this command's"

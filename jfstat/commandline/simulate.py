@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import jfstat
 from jfstat.commandline.overwriting import inputs_of
 from jfstat.commandline.sources import ARTEFACT, KEYS, Format, Signal, artefact, read_sources, signal
@@ -25,7 +27,7 @@ from jfstat.commandline.spellings import (
     timestamps,
     whole_sfts,
 )
-from jfstat.commandline.words import gps, number, numbers, words
+from jfstat.commandline.words import gps, number, numbers, window_name, words
 
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
@@ -193,8 +195,16 @@ def _with_artefacts(make: Callable[[], jfstat.SFTs], artefacts: list[jfstat.Arte
 def _with_signals(make: Callable[[], jfstat.SFTs], signals: list[Signal], tables: Any) -> jfstat.SFTs:
     """Return SFTs with signals added."""
     sfts = jfstat.inject(make(), signals, tables)
-    print(f"added {len(signals)} signal(s)")
+    outside = sum(len(own) > 2 and _is_outside(own[2], sfts) for own in signals)
+    beyond = f", {outside} of them with a window that holds no part of the data" if outside else ""
+    print(f"added {len(signals)} signal(s){beyond}")
     return sfts
+
+
+def _is_outside(window: jfstat.TransientWindow, sfts: jfstat.SFTs) -> bool:
+    """Return whether a transient signal ends before the SFTs or begins after them."""
+    first, *_, last = np.asarray(window.breaks)
+    return bool(last <= sfts.start or first >= sfts.end)
 
 
 def _own_sites(arguments: Arguments) -> list[jfstat.Detector] | None:
@@ -254,8 +264,7 @@ def _band(arguments: Arguments) -> tuple[float, float]:
 
 def _window(arguments: Arguments) -> str:
     """Return the window of the SFTs as `jfstat.simulate_sfts` takes it."""
-    window = arguments.SFTWindowType.lower()
-    return window if arguments.SFTWindowParam is None else f"{window}:{arguments.SFTWindowParam:g}"
+    return window_name(arguments.SFTWindowType, arguments.SFTWindowParam, "--SFTWindowParam")
 
 
 def _noise(arguments: Arguments) -> dict[str, Any]:

@@ -229,7 +229,9 @@ def amplitude(given: Mapping[str, float | None]) -> jfstat.Amplitude:
     angles = {name: given.get(name) or 0.0 for name in ("psi", "phi0")}
     if h0 is not None and cosi is not None and plus is None and cross is None:
         return jfstat.Amplitude(h0, cosi, **angles)
-    if plus is None or cross is None or h0 is not None or cosi is not None:
+    if (h0 is not None or cosi is not None) and (plus is not None or cross is not None):
+        raise ValueError("h0 and cosi do not go with aPlus and aCross, which say the same: give one of the two pairs.")
+    if plus is None or cross is None:
         raise ValueError("h0 and cosi, or aPlus and aCross, must be given.")
     if not 0 <= abs(cross) <= plus:
         raise ValueError(f"aPlus={plus} and aCross={cross} must have aPlus >= |aCross|.")

@@ -13,6 +13,8 @@ import jfstat
 from jfstat.commandline.configfile import FALSE, TRUE
 
 Value = TypeVar("Value")
+LATEST_MJD = 1e6
+"""Modified Julian dates end here, in the year 4596: a larger number is taken for GPS seconds."""
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
@@ -86,6 +88,8 @@ def gps(word: str) -> float:
 
     days = re.fullmatch(rf"({NUMBER})MJD", word)
     if days:
+        if not 0 < float(days[1]) < LATEST_MJD:
+            raise ValueError
         whole, _, fraction = days[1].partition(".")
         time: Any = Time(float(whole), float(f"0.{fraction or 0}"), format="mjd", scale="tt")
     else:
@@ -118,6 +122,22 @@ def truth(word: str) -> bool:
 def words(word: str) -> list[str]:
     """Return words from a comma-separated list."""
     return [part.strip() for part in word.split(",") if part.strip()]
+
+
+def window_name(kind: str, beta: float | None, option: str) -> str:
+    """Return an SFT window as `jfstat.simulate_sfts` takes it, from its kind and the value of an option.
+
+    Raises
+    ------
+    ValueError
+        If the option is missing or has no effect.
+    """
+    name = kind.lower()
+    if name == "tukey" and beta is None:
+        raise ValueError(f"{option} is missing: a tukey window has a tapered fraction, 0 to 1.")
+    if name != "tukey" and beta is not None:
+        raise ValueError(f"{option} has no effect on a window {name!r}, only on tukey: leave it out.")
+    return name if beta is None else f"{name}:{beta:g}"
 
 
 @option_type("falling whole numbers, such as 50,10,1")

@@ -16,6 +16,7 @@ from jfstat.display import Displayed, Facts, memory
 from jfstat.maths.arrays import is_traced
 from jfstat.signal.templates import Doppler
 from jfstat.signal.times import GPSTime
+from jfstat.validation import shown
 
 
 @jax.tree_util.register_dataclass
@@ -79,7 +80,7 @@ class FstatData(Displayed):
         if self.n_segments is None:
             raise TypeError("these data have no segments: prepare with segments= to index them.")
         if not is_traced(segment):
-            segment = operator.index(segment)
+            segment = _segment_number(segment)
             if not -self.n_segments <= segment < self.n_segments:
                 raise IndexError(f"segment {segment} is out of range: there are {self.n_segments}.")
             segment %= self.n_segments
@@ -175,6 +176,19 @@ class FstatData(Displayed):
         held = memory(self) if self.filters else f"{memory(self)}, without filters"
         title = f"FstatData of {', '.join(self.detectors)}"
         return Facts(title, [*rows, ("ephemeris", self.ephemeris), ("memory", held)], many=True)
+
+
+def _segment_number(segment: object) -> int:
+    """Return the number of a segment as an int; raise a TypeError for slices, masks and anything else."""
+    try:
+        if isinstance(segment, (bool, np.bool_)):
+            raise TypeError
+        return operator.index(segment)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"data[...] takes the number of one segment, not {shown(segment)}: prepare the segments that are wanted, "
+            "or take them one by one."
+        ) from None
 
 
 def plain_time(time: GPSTime) -> int | float | GPSTime:

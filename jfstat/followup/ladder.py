@@ -213,7 +213,10 @@ def ladder_of(
     elif chosen is None:
         n_segments = Provenance.of(found).n_segments
         if n_segments is None:
-            raise ValueError("stages is missing, and found does not say how many segments its search had: give them.")
+            raise ValueError(
+                "stages is missing, and found is of a coherent search or does not say how many segments its search "
+                "had: give the numbers of segments, such as stages=(10, 1)."
+            )
         chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(chosen, len(sfts))
     covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(numbers[0], fit.mismatch, fit.bins)

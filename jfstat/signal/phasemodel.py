@@ -172,7 +172,10 @@ def _check_function(function: Callable[[jax.Array, Any], jax.Array], tree: Any, 
     )
     found = jax.eval_shape(function, time, parameters)
     if getattr(found, "shape", None) != () or getattr(found, "dtype", None) != jnp.float64:
-        raise ValueError(f"the function of the model returns {found} for one time, not one float64 number of cycles.")
+        what = f"a {type(found).__name__}"
+        if hasattr(found, "dtype"):
+            what = f"an array of shape {found.shape}, {found.dtype},"
+        raise ValueError(f"the function of the model returns {what} for one time, not one float64 number of cycles.")
     slope = jax.make_jaxpr(lambda t, p: jax.jvp(lambda t: function(t, p), (t,), (t,)))(time, parameters)
     if "custom_lin" in str(slope):  # JAX's place for a derivative that is missing, which fails once it is compiled
         raise TypeError(

@@ -25,7 +25,7 @@ from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.null import NullDistribution
 from jfstat.tracking.emission import optimal_power
-from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities
+from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities, refuse_scores
 from jfstat.validation import is_whole, shown, whole
 
 BINS = 256
@@ -89,6 +89,7 @@ def viterbi_null(
     ValueError
         If an argument is missing or makes no sense, or transitions are of f1dot too.
     """
+    refuse_scores(transitions)
     weights = np.asarray(log_probabilities(transitions))
     if weights.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")

@@ -191,9 +191,15 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
         )
     if isinstance(table, np.ndarray) and (np.isnan(table).any() or (table == np.inf).any() or table.max() == -np.inf):
         raise ValueError(f"{name} must be log-probabilities, not {shown(transitions)}: give finite ones or -inf.")
-    if isinstance(table, np.ndarray) and table.max() > ROUNDING:
-        raise ValueError(f"{name} must be log-probabilities, at most 0, not {shown(transitions)}: give np.log of them.")
     return jnp.asarray(table)
+
+
+def refuse_scores(transitions: TransitionsLike, name: str = "transitions") -> None:
+    """Raise a ValueError for transitions that are no logarithms of probabilities, which evidences and chances of noise
+    need; the best path needs only their differences, and so takes any."""
+    table = log_probabilities(transitions, name)
+    if not is_traced(table) and np.max(np.asarray(table)) > ROUNDING:
+        raise ValueError(f"{name} must be log-probabilities, at most 0, not {shown(transitions)}: give np.log of them.")
 
 
 def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]:
@@ -225,6 +231,7 @@ def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
     """
     if is_traced(transitions):
         raise ValueError("transitions must not be traced: call search outside of transformations.")
+    refuse_scores(transitions)
     table = np.asarray(log_probabilities(transitions, "transitions"))
     if table.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: f1dot is a parameter of the templates.")

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from jfstat.display import Displayed
 from jfstat.maths.arrays import is_traced
 from jfstat.public import public
-from jfstat.tracking.transitions import FLOOR, NONE, Lattice, Model, TransitionsLike, model_of
+from jfstat.tracking.transitions import FLOOR, NONE, Lattice, Model, TransitionsLike, model_of, refuse_scores
 from jfstat.validation import float64_of
 
 
@@ -147,6 +147,7 @@ def forward_backward(
     True
     """
     table = checked_table(log_likelihood)
+    refuse_scores(transitions)
     model = model_of(transitions, drift, 1 if table.ndim == 2 else table.shape[2], table.dtype)
     return _forward_backward(table, model.weights, model.lattice)
 

@@ -165,6 +165,27 @@ def test_transients_and_paths():
     assert_same(transients_and_paths, checking)
 
 
+def other_searches():
+    sfts = short_sfts(24)
+    data, segments = (jfstat.prepare(sfts, 50.0, 50.005, guard=0.5, segments=n) for n in (None, 4))
+    bank = jfstat.template_bank((0.9, 1.1), (0.25, 0.35), (-2e-10, 0.0), mismatch=0.5, data=data)
+    few = jfstat.TransientRange("rectangular", START + 7200.0 * np.arange(5), 7200.0 * np.arange(2, 8))
+    sources = jfstat.Population(alpha=1.0, delta=0.3, freq=(50.0, 50.005))
+    transient = jfstat.fstat_table(data, template(PLACE), transient=few, progress=False)
+    return {
+        "interpolated": jfstat.search(segments, bank, jfstat.Interpolated(0.3), top=3, progress=False),
+        "rectangular windows": jfstat.search(data, bank[:1], jfstat.Transient(few), top=3, progress=False),
+        "tracks": jfstat.search(jfstat.normalise(sfts, 50.0, 50.005), bank[:2], top=3, progress=False),
+        "limit": jfstat.transient_upper_limit(data, 60.0, few, sources, injections=100).h0,
+        "refined windows": jfstat.refine(data, transient, progress=False),
+    }
+
+
+@pytest.mark.ci
+def test_searches_of_segments_windows_and_tracks():
+    assert_same(other_searches, checking)
+
+
 TWO_DEVICES = """
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)

@@ -43,8 +43,8 @@ PROBLEMS = {
     "stay only": ((4, 5), [0.0], None),
     "one segment": ((1, 4), np.zeros(3), None),
     "wider than the band": ((3, 4), np.log(np.arange(1, 12) / 66), None),
-    "f1dot": ((3, 5, 3), RANDOM.normal(size=(3, 3)), [-1, 0, 2]),
-    "f1dot that stays": ((4, 4, 2), RANDOM.normal(size=3), [0, 1]),
+    "f1dot": ((3, 5, 3), -abs(RANDOM.normal(size=(3, 3))), [-1, 0, 2]),
+    "f1dot that stays": ((4, 4, 2), -abs(RANDOM.normal(size=3)), [0, 1]),
 }
 
 
@@ -138,7 +138,7 @@ def test_many_tables_at_a_time_in_their_own_precision(kind):
 @pytest.mark.ci
 def test_many_jumps_are_a_loop_with_the_same_result():
     table = RANDOM.normal(size=(6, 60))
-    weights = RANDOM.normal(size=41)
+    weights = -abs(RANDOM.normal(size=41))
     best = jfstat.viterbi(table, weights)
     value, previous = table[0], []
     for row in table[1:]:
@@ -178,6 +178,19 @@ def test_soapcws_path():
         theirs, ours = soap.single_detector(transitions, table), jfstat.viterbi(table, transitions)
         np.testing.assert_array_equal(ours.path, theirs.vit_track)
         np.testing.assert_allclose(ours.final, theirs.V[-1], rtol=1e-12)
+
+
+def test_evidences_need_probabilities():
+    """The best path needs differences alone."""
+    table, scores = np.ones((4, 5)), [0.3, 0.4, 0.3]
+    assert jfstat.viterbi(table, scores).path.shape == (4,)
+    for call in (
+        lambda: jfstat.forward_backward(table, scores),
+        lambda: jfstat.BestPath(scores),
+        lambda: jfstat.viterbi_null(4, 5, scores),
+    ):
+        with pytest.raises(ValueError, match="transitions must be log-probabilities, at most 0"):
+            call()
 
 
 @pytest.mark.parametrize(
