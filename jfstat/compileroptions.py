@@ -84,10 +84,7 @@ class Jitted:
 
     def _chosen(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         """Return what to call and its arguments: a program from the disk, or the function that JAX traces."""
-        program = None
-        if self._kept:
-            with no_collection:  # it may have to be traced
-                program = self._traced.program(args, kwargs)
+        program = self._traced.program(args, kwargs) if self._kept else None
         return (self._jitted, args, kwargs) if program is None else (*program, {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

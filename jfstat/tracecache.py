@@ -28,6 +28,7 @@ import numpy as np
 from jax import export
 from jax.sharding import SingleDeviceSharding
 
+from jfstat.collecting import no_collection
 from jfstat.diskcache import DiskCache
 from jfstat.maths.arrays import is_traced, within_trace
 from jfstat.processor import processor_kind
@@ -174,7 +175,8 @@ class TracedPrograms:
             by_position, by_name = kind.static
             statics, rest = iter(by_position), iter(others)
             args = [next(statics if static else rest) for static in is_static[: kind.n_positional]]
-            return function(*args, **kwargs, **dict(by_name))
+            with no_collection:
+                return function(*args, **kwargs, **dict(by_name))
 
         of_leaves.__name__ = function.__name__
         return of_leaves

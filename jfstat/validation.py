@@ -83,10 +83,10 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
     return values
 
 
-def _refuse_half(kind: np.dtype, name: str) -> None:
-    """Raise a ValueError for floats of half precision."""
-    if jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 4:
-        raise ValueError(f"{name} must be float64 or float32, not {kind}, which keeps three digits.")
+def _refuse_half(kind: Any, name: str) -> None:
+    """Raise a ValueError for a dtype of floats of half precision."""
+    if kind is not None and jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 4:
+        raise ValueError(f"{name} must be float64, not {kind}, which keeps too few digits: make it in 64 bits.")
 
 
 def in_unit(x: object, name: str, unit: str) -> NumberLike:
@@ -132,6 +132,8 @@ def as_float64(x: object, name: str, unit: str = "") -> jax.Array:
         _refuse_half(x.dtype, name)
         return jnp.asarray(x, dtype=jnp.float64)
     if isinstance(x, (list, tuple)) and any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
+        for leaf in jax.tree.leaves(x):
+            _refuse_half(getattr(leaf, "dtype", None), name)
         try:
             return jnp.asarray(x, dtype=jnp.float64)
         except (TypeError, ValueError) as error:

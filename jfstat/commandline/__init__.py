@@ -69,8 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _noted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """Print a warning to users as a note, without the line of the program that gave it."""
-    text = message if issubclass(category, UserWarning) else warnings.formatwarning(message, category, *where[:2])
+    """Print a warning to users as a note; others, which are for developers, with the line of the program that gave
+    it."""
+    meant = issubclass(category, (UserWarning, FutureWarning))
+    text = message if meant else warnings.formatwarning(message, category, *where[:2]).rstrip()
     print(f"jfstat: note: {text}", file=sys.stderr)
 
 

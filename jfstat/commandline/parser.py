@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
             return super().parse_known_args(args, namespace)
         words = args
         if (twice := self._repeated(words)) is not None:
-            self.error(f"{twice} is given twice, and the first would have no effect: give it once.")
+            self.error(f"{twice} is given twice: give it once.")
         try:
             args = with_config_files(words, self._actions, self._instead_of)
         except ValueError as error:
@@ -72,7 +72,8 @@ class Parser(argparse.ArgumentParser):
         values, unknown = super().parse_known_args(args, _Noting())
         if unknown and not unknown[0].startswith("-"):
             self.error(
-                f"{unknown[0]!r} belongs to no option: put patterns of files in quotes, or the shell puts names there."
+                f"{unknown[0]!r} belongs to no option: give one value for each, all files together, and patterns of "
+                "files in quotes, so that the shell does not expand them."
             )
         if unknown:  # argparse would leave them to the program, whose help does not list options
             self.error(f"unknown option {unknown[0].partition('=')[0]}: {self._instead_of(unknown[0])}")
@@ -83,15 +84,15 @@ class Parser(argparse.ArgumentParser):
         return values, []
 
     def _repeated(self, words: Sequence[str]) -> str | None:
-        """Return the first option that stands twice among the words of a command line, as it is spelled, unless it adds
-        to what was given before."""
+        """Return the first option with a value that stands twice among the words of a command line, as it is spelled,
+        unless it adds to what was given before."""
         seen: set[str] = set()
         for word in words:
             if word == "--":
                 break
             name = word.partition("=")[0]
             action = self._option_string_actions.get(name if name.startswith("--") else word[:2])
-            if action is None or not word.startswith("-") or isinstance(action, argparse._AppendAction):
+            if action is None or action.nargs == 0 or isinstance(action, argparse._AppendAction):
                 continue
             if action.dest in seen:
                 return name if name.startswith("--") else word[:2]

@@ -195,7 +195,7 @@ def _with_artefacts(make: Callable[[], jfstat.SFTs], artefacts: list[jfstat.Arte
 def _with_signals(make: Callable[[], jfstat.SFTs], signals: list[Signal], tables: Any) -> jfstat.SFTs:
     """Return SFTs with signals added."""
     sfts = jfstat.inject(make(), signals, tables)
-    outside = sum(len(own) > 2 and _is_outside(own[2], sfts) for own in signals)
+    outside = sum(window is not None and _is_outside(window, sfts) for *_, window in signals)
     beyond = f", {outside} of them with a window that holds no part of the data" if outside else ""
     print(f"added {len(signals)} signal(s){beyond}")
     return sfts

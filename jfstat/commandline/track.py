@@ -17,7 +17,7 @@ from jfstat.commandline.work import TABLES, Division, add_work, check_outputs, d
 if TYPE_CHECKING:
     from jfstat.commandline.arguments import Arguments, Work
 
-ROUNDED = 1e-3
+ROUNDED = 0.011
 """Largest error of the sum of probabilities, which are written with few digits."""
 MOST_JUMP = 5000
 """Most bins of a jump."""
@@ -119,7 +119,9 @@ def _jumps(arguments: Arguments) -> Any:
             raise ValueError("--jumpProbabilities must be an odd number of probabilities, such as 0.25,0.5,0.25.")
         total = float(np.sum(given))
         if not abs(total - 1) <= ROUNDED:
-            raise ValueError(f"--jumpProbabilities must add up to 1, not to {total:.6g}.")
+            raise ValueError(
+                f"--jumpProbabilities must add up to 1, not to {total:.6g}: give fractions, such as 0.25,0.5,0.25."
+            )
         with np.errstate(divide="ignore"):
             return np.log(given / total)
     jumps = 1 if arguments.maxJump is None else arguments.maxJump

@@ -86,7 +86,7 @@ def gps(word: str) -> float:
         return float(plain[1])
     from astropy.time import Time
 
-    days = re.fullmatch(rf"({NUMBER})MJD", word)
+    days = re.fullmatch(r"(\d+\.?\d*)MJD", word)
     if days:
         if not 0 < float(days[1]) < LATEST_MJD:
             raise ValueError

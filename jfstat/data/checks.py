@@ -37,6 +37,8 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
     if not isinstance(data, FstatData):
         kind = type(data).__name__
         raise TypeError(f"data must be FstatData from jfstat.prepare, not {kind}: prepare the SFTs first.")
+    if len(data.observation.shape) > 1:
+        raise ValueError(f"data have {len(data.observation.shape)} leading axes, so they are a stack: use jax.vmap.")
     if data.n_segments is not None and not or_segments:
         raise ValueError(
             f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap(function, (0, None))"
@@ -75,8 +77,8 @@ def _refuse_overlap(observation: Observation, name: str) -> None:
     """Raise a ValueError if the segments of the argument `name` overlap: they would count as independent data."""
     if _overlap(observation):
         raise ValueError(
-            f"{name} overlap in time, so they are a stack of data sets or of templates and no segments: use "
-            "jax.vmap(jfstat.twoF) for each of them, or jfstat.prepare with segments=."
+            f"{name} overlap in time, so they are a stack of data sets or of templates and no segments: take one of "
+            "them, use jax.vmap, or jfstat.prepare with segments=."
         )
 
 

@@ -17,6 +17,7 @@ from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
 from jfstat.data.plan import BLOCK_CYCLES, SIDEREAL_DAY
 from jfstat.data.sizes import ringing
+from jfstat.display import Displayed, Facts, brief, is_known
 from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.nearby import sites
 from jfstat.geometry.orbit import cubic_length, periapsis_rate
@@ -143,8 +144,8 @@ def narrow_plan(data: FstatData, point: Doppler, reach: float, max_block: float 
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class NarrowSizes:
+@dataclass(frozen=True, repr=False, eq=False)
+class NarrowSizes(Displayed):
     """Sizes and reach of narrow data, for `narrow` of traced data; made by `jfstat.narrow_sizes`.
 
     A pytree: pass it to jitted functions as an argument, or close over it. They suit all data with the same times and
@@ -166,6 +167,11 @@ class NarrowSizes:
     times: Times
     orbit: bool = field(metadata=STATIC)
     model: bool = field(metadata=STATIC)
+
+    def _facts(self) -> Facts:
+        reach = f"{float(self.reach):.4g} Hz" if is_known(self.reach) else brief(self.reach)
+        words = {"blocks": self.plan.first.shape[-1], "reach": reach, "orbit": self.orbit, "model": self.model}
+        return Facts("NarrowSizes", [(name, str(value)) for name, value in words.items()])
 
 
 @public(point=template_of_any)

@@ -482,8 +482,8 @@ def host_observation(
 ) -> Observation:
     """Return the observation of SFTs, given their weights, the mean of 1/S, and signals' response to these floors.
 
-    The weights are (n_sfts,) float64 for each detector, and the response as in `Noise.signal_response`. All leaves but
-    the reference time are NumPy arrays: those of many segments are stacked before any of them goes to a device.
+    The weights are (n_sfts,) float64 for each detector, and the response as in `Noise.signal_response`. All leaves
+    are NumPy arrays: those of many segments are stacked before any of them goes to a device.
     """
     epoch = span.epoch
     start, end = span.start - REACH, span.end + REACH
@@ -506,7 +506,7 @@ def host_observation(
     }
     return Observation(
         **leaves,
-        reftime=reftime,
+        reftime=jax.tree.map(np.asarray, reftime),
         detectors=sfts.detectors,
         ephemeris=tables.name,
     )

@@ -42,6 +42,8 @@ from jfstat.validation import (
 
 FINEST, COARSEST = 1e-10, 1 / 120
 """Smallest and largest spacing of frequencies, Hz; with the largest, transforms and so timing blocks last a minute."""
+SMALL = 1 << 20
+"""Largest size of filters, bytes, that are copied to the host to be stacked."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -188,8 +190,10 @@ def _stacked(prepared: list[FstatData]) -> FstatData:
 
 
 def _stack(parts: list[Any]) -> np.ndarray | jax.Array:
-    """Return arrays of equal shapes with a leading axis, where they are: on the host or on a device."""
-    return np.stack(parts) if isinstance(parts[0], np.ndarray) else jnp.stack(parts)
+    """Return arrays of equal shapes with a leading axis; small ones by NumPy, which compiles nothing."""
+    if isinstance(parts[0], jax.Array) and parts[0].nbytes > SMALL:
+        return jnp.stack(parts)
+    return np.stack([np.asarray(x) for x in parts])
 
 
 def _search(

@@ -16,6 +16,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NODES, NarrowData
 from jfstat.data.observation import Observation
 from jfstat.data.slices import USUAL_DURATION, Slices, regular_cuts, times_traced
+from jfstat.display import Displayed, Facts
 from jfstat.geometry.antenna import harmonics
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.chebyshev import nodes
@@ -25,8 +26,8 @@ from jfstat.validation import DurationLike, positive_seconds
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
-class AtomSizes:
+@dataclass(frozen=True, repr=False, eq=False)
+class AtomSizes(Displayed):
     """Slices of prepared data, for `atoms` of traced data; made by `jfstat.atom_sizes`.
 
     A pytree: pass it to jitted functions as an argument, or close over it. They suit all data with the same times and
@@ -54,6 +55,14 @@ class AtomSizes:
     times: Times
     orbit: bool = field(metadata=STATIC)
     block: int = field(metadata=STATIC)
+
+    def _facts(self) -> Facts:
+        rows = [
+            ("slices", str(self.edges.shape[-1] - 1)),
+            ("detectors", str(len(self.cuts))),
+            ("orbit", str(self.orbit)),
+        ]
+        return Facts("AtomSizes", rows)
 
 
 @public(point=template_of_any)

@@ -19,7 +19,7 @@ from jfstat.data.direct import detector_sums
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
-from jfstat.display import Displayed, Facts, is_known, memory, value_range
+from jfstat.display import Displayed, Facts, brief, is_known, memory, value_range
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import any_traced, is_traced
 from jfstat.public import public
@@ -147,8 +147,8 @@ def log10_bayes(log_mean: ArrayLike, rho_max: float) -> Any:
     return (np.log(70.0) - 4 * np.log(rho_max) + log_mean) / np.log(10.0)
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class TransientRange:
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class TransientRange(Displayed):
     """Start times and time scales of a transient signal over which a search marginalises and maximises.
 
     Parameters
@@ -197,6 +197,10 @@ class TransientRange:
         values = dict(shape=shape, t0=starts, tau=scales, end=last, duration=length, rho_max=largest)
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def _facts(self) -> Facts:
+        times = [(name, f"{np.size(x)} from {value_range(x, 's')}") for name, x in (("t0", self.t0), ("tau", self.tau))]
+        return Facts("TransientRange", [("shape", brief(self.shape)), *times])
 
 
 @public(point=template_of_any, window=kinds.instance(TransientWindow))

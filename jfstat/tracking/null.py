@@ -89,8 +89,8 @@ def viterbi_null(
     ValueError
         If an argument is missing or makes no sense, or transitions are of f1dot too.
     """
-    refuse_scores(transitions)
     weights = np.asarray(log_probabilities(transitions))
+    refuse_scores(transitions)
     if weights.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")
     seed = whole(seed, "seed")

@@ -22,8 +22,8 @@ NONE = 0.5 * FLOOR
 """Value below which a logarithm counts as -inf."""
 UNROLLED = 33
 """Largest number of jumps that are compiled one by one; more are compiled as a loop."""
-ROUNDING = 1e-6
-"""Largest logarithm of a probability that may exceed 1 by rounding."""
+ROUNDING = 1e-3
+"""Largest logarithm of a probability that may exceed 1 by rounding, in float32 too."""
 MOST_JUMPS = 10_000
 """Largest number of jumps of a model."""
 
@@ -197,9 +197,12 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
 def refuse_scores(transitions: TransitionsLike, name: str = "transitions") -> None:
     """Raise a ValueError for transitions that are no logarithms of probabilities, which evidences and chances of noise
     need; the best path needs only their differences, and so takes any."""
-    table = log_probabilities(transitions, name)
-    if not is_traced(table) and np.max(np.asarray(table)) > ROUNDING:
-        raise ValueError(f"{name} must be log-probabilities, at most 0, not {shown(transitions)}: give np.log of them.")
+    if is_traced(transitions) or is_whole(transitions):
+        return
+    if np.max(float64_of(transitions, name)) > ROUNDING:
+        raise ValueError(
+            f"{name} must be log-probabilities, at most 0, not {shown(transitions)}: give np.log of probabilities."
+        )
 
 
 def checked_drift(drift: Sequence[int] | None, n_f1dots: int) -> tuple[int, ...]:
@@ -231,8 +234,8 @@ def plain_transitions(transitions: TransitionsLike) -> tuple[float, ...]:
     """
     if is_traced(transitions):
         raise ValueError("transitions must not be traced: call search outside of transformations.")
-    refuse_scores(transitions)
     table = np.asarray(log_probabilities(transitions, "transitions"))
+    refuse_scores(transitions)
     if table.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: f1dot is a parameter of the templates.")
     return tuple(np.maximum(table[:, 0], FLOOR).tolist())

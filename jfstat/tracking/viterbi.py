@@ -147,8 +147,8 @@ def forward_backward(
     True
     """
     table = checked_table(log_likelihood)
-    refuse_scores(transitions)
     model = model_of(transitions, drift, 1 if table.ndim == 2 else table.shape[2], table.dtype)
+    refuse_scores(transitions)
     return _forward_backward(table, model.weights, model.lattice)
 
 

@@ -33,7 +33,7 @@ def refused(capsys, words):
     ],
 )
 def test_an_option_given_twice_is_refused(capsys, words, named):
-    assert f"{named}, and the first would have no effect: give it once." in refused(capsys, words)
+    assert f"{named}: give it once." in refused(capsys, words)
 
 
 def test_files_of_options_are_overridden_and_some_options_add_up(capsys, tmp_path):
@@ -51,7 +51,7 @@ def test_files_of_options_are_overridden_and_some_options_add_up(capsys, tmp_pat
         ([*NEW, *WHEN, "--SFTWindowType=tukey", "--outSFTdir=o"], "--SFTWindowParam is missing"),
         ([*NEW, *WHEN, "--SFTWindowType=hann", "--SFTWindowParam=0.3", "--outSFTdir=o"], "has no effect on a window"),
         ([*NEW, *WHEN, *SIGNAL, "--aPlus=1e-24", "--outSFTdir=o"], "h0 and cosi do not go with aPlus"),
-        (["points", "-D", "a.sft", "b.sft", *POINT], "'b.sft' belongs to no option: put patterns of files in quotes"),
+        (["points", "-D", "a.sft", "b.sft", *POINT], "'b.sft' belongs to no option: give one value for each"),
         (["search", "-D", "a.sft", *POINT, "--orbitTp=1167450000MJD"], "'1167450000MJD' is not a time"),
         (["search", "-D", "a.sft", "--frequency=3", *POINT], "unknown option --frequency"),
     ],
@@ -86,7 +86,11 @@ def test_jumps_must_be_probabilities(capsys, files):
     track = ["track", files, *POINT, "--FreqBand=0.001", "--segments=2", "--noDetails"]
     assert main([*track, "--jumpProbabilities=0.333,0.333,0.333"]) == 0  # written with few digits
     capsys.readouterr()
-    wrong = {"0.2,0.9,0.2": "must add up to 1, not to 1.3", "20,60,20": "not to 100", "0,-1,0": "odd number"}
+    wrong = {
+        "0.2,0.9,0.2": "must add up to 1, not to 1.3",
+        "20,60,20": "not to 100: give fractions",
+        "0,-1,0": "odd number",
+    }
     for words, said in wrong.items():
         assert main([*track, f"--jumpProbabilities={words}"]) == 1
         assert said in capsys.readouterr().err
@@ -103,6 +107,8 @@ def test_a_signal_that_is_over_before_the_data_is_counted(capsys, tmp_path):
     window = ["--transientWindowType=rect", "--transientStartTime=1167400000", "--transientTau=3600"]
     assert main([*NEW, *WHEN, *SIGNAL, *window, f"--outSFTdir={tmp_path}"]) == 0
     assert "added 1 signal(s), 1 of them with a window that holds no part of the data\n" in capsys.readouterr().out
+    assert main([*NEW, *WHEN, *SIGNAL, f"--outSFTdir={tmp_path / 'lasting'}"]) == 0
+    assert "added 1 signal(s)\n" in capsys.readouterr().out
 
 
 @pytest.mark.ci

@@ -51,6 +51,9 @@ def objects():
         "Atoms": parts,
         "TransientMap": jfstat.transient_map(parts, "rectangular", [START, START + 1800.0], [3600.0]),
         "TransientWindow": jfstat.TransientWindow("exponential", START, 3600.0),
+        "TransientRange": jfstat.TransientRange("rectangular", START + 60.0 * np.arange(9), [3600.0]),
+        "NarrowSizes": jfstat.narrow_sizes(data, point),
+        "AtomSizes": jfstat.atom_sizes(data, point, 1800.0),
         "Fstat": jfstat.fstat(data, point),
         "Resampled": jfstat.resample(data, point),
         "SFTs": sfts,
@@ -154,7 +157,7 @@ def traced(function, x):
 )
 def test_trees_of_anything_can_be_shown(objects, leaf):
     for name, x in objects.items():
-        if name in ("SFTs", "SearchPlan", "Spectrogram"):
+        if name in ("SFTs", "SearchPlan", "Spectrogram", "TransientRange"):
             continue
         other = jax.tree.map(leaf, x)
         assert isinstance(repr(other), str) and isinstance(str(other), str), name
@@ -164,7 +167,7 @@ def test_trees_of_anything_can_be_shown(objects, leaf):
 
 def test_traced_objects_can_be_shown(objects):
     for name, x in objects.items():
-        if name in ("SFTs", "SearchPlan", "Spectrogram"):
+        if name in ("SFTs", "SearchPlan", "Spectrogram", "TransientRange"):
             continue
         assert traced(repr, x) and traced(str, x)
     assert "traced float64[]" in traced(repr, POINT)

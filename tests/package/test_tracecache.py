@@ -1,5 +1,6 @@
 """Traced programs on disk: found by later processes, and by nothing that would be traced differently."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -63,6 +64,21 @@ def counting(traced, **settings):
         return Amplitude(h0, amplitude.cosi, amplitude.psi, amplitude.phi0), jnp.sum(h0)
 
     return as_of_jfstat(scaled, **settings)
+
+
+def test_no_garbage_is_collected_while_a_kept_program_is_traced(folder):
+    seen = []
+
+    def doubled(x):
+        seen.append(gc.isenabled())
+        return 2 * x
+
+    function = as_of_jfstat(doubled)
+    assert gc.isenabled()
+    assert float(function(np.array(3.0))) == 6.0
+    assert seen and not any(seen)
+    assert gc.isenabled()
+    assert len(files(folder)) == 1  # it was kept
 
 
 def files(folder):

@@ -246,7 +246,7 @@ def test_wrong_data_and_templates_are_refused(segments, signal):
         jax.tree.map(lambda x: jnp.stack([x, x]), narrow),  # of templates
     ):
         for function in (jfstat.mean_twoF, jfstat.sum_twoF, jfstat.semicoherent_fstat, jfstat.semicoherent_amplitude):
-            with pytest.raises(ValueError, match=r"segments overlap in time.* use jax\.vmap\(jfstat\.twoF\)"):
+            with pytest.raises(ValueError, match=r"segments overlap in time.* use jax\.vmap, or"):
                 function(stack, signal[0])
     with pytest.raises(ValueError, match="segments have 2 leading axes"):
         jfstat.mean_twoF(jax.tree.map(lambda x: jnp.stack([x, x]), segments), signal[0])
