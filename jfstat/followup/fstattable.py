@@ -114,7 +114,8 @@ def fstat_table(
         If `data`, `points`, `line_prior` or `transient` is of another kind.
     ValueError
         If a column is missing or has another unit, a row is no possible template or does not fit the data, or
-        `line_prior` is for another number of detectors. No row is left out.
+        `line_prior` is for another number of detectors, or a table is of templates with a phase model, whose function
+        it cannot hold. No row is left out.
 
     Examples
     --------

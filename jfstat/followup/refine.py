@@ -172,7 +172,8 @@ def refine(
         If `data`, `found` or `fit` is of the wrong kind.
     ValueError
         If another argument makes no sense, `optimizer` included, if a column of `found` is missing or has a wrong unit,
-        or if there are so many parameters that a neighbourhood of ``fit.mismatch`` can't be covered.
+        if `found` is a table of templates with a phase model and `model` is None, if segments overlap in time, or if
+        there are so many parameters that a neighbourhood of ``fit.mismatch`` can't be covered.
 
     Notes
     -----

@@ -113,7 +113,7 @@ def write_templates(table: AnyTable, path: str | os.PathLike) -> Path:
     OSError
         If the file cannot be written.
     TypeError, ValueError
-        If `table` is no table of templates.
+        If `table` is no table of templates, or a text file is to hold templates with a phase model.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def forward_backward(
     ----------
     log_likelihood, transitions, drift
         See `viterbi`. Probabilities of jumps should add up to 1, as they do for ``transitions=w``; otherwise the
-        evidence is not an average.
+        evidence is not an average. Unlike there, their logarithms must not be positive.
 
     Returns
     -------
