@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from astropy.table import Table
+from commandwords import changed
 
 import jfstat
 from jfstat.commandline import demo, main
@@ -504,7 +505,9 @@ def test_a_full_disk_is_one_line(monkeypatch, capsys, tmp_path):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("jfstat.write_sfts", full)
-    assert "No space left on device" in refusal(capsys, *SIMULATE, "--Band=0.1", f"--outSFTdir={tmp_path}")
+    assert "No space left on device" in refusal(
+        capsys, *changed([*SIMULATE, "--Band=0.1"], [f"--outSFTdir={tmp_path}"])
+    )
 
 
 @pytest.mark.slow

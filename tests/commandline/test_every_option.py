@@ -89,7 +89,8 @@ CASES = {
         },
     },
     "predict": {
-        **dict(Alpha=1.3, Delta=0.5, h0=2e-23, cosi=0.1, psi=0.5, IFOs="L1", minStartTime=START + 40000),
+        **dict(Alpha=1.3, Delta=0.5, h0=2e-23, cosi=0.1, psi=0.5, IFOs="L1"),
+        "minStartTime": (START + 40000, [*without(PREDICT, "startTime"), f"--minStartTime={START}"]),
         **dict(startTime=START + 40000, duration=7200, assumeSqrtSX=2e-23, PureSignal="", Tsft=1000),
         "phi0": None,
         "aPlus": (2e-23, [*without(PREDICT, "h0", "cosi"), "--aCross=1e-23"]),

@@ -154,7 +154,7 @@ WRONG = {
     "time scale missing": (["--transient-WindowType=exp"], "--transient-tau is missing"),
     "two starts": ([*RANGE, f"--transient-t0Epoch={START}", "--transient-t0Offset=3"], "exclude each other"),
     "negative step": ([*RANGE, "--transient-dt0=-3"], "--transient-dt0 must be positive"),
-    "negative band": ([*RANGE, "--transient-tauBand=-3"], "--transient-tauBand must not be negative"),
+    "negative band": ([*RANGE[:-1], "--transient-tauBand=-3"], "--transient-tauBand must not be negative"),
     "segments": ([*RANGE, "--segments=2"], "--segments does not go with --transient-WindowType"),
     "atoms": (["--outputFstatAtoms=x"], "unknown option --outputFstatAtoms: use jfstat points"),
 }

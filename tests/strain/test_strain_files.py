@@ -7,6 +7,7 @@ import h5py
 import lalsuite_tools
 import numpy as np
 import pytest
+from commandwords import changed
 from scipy.ndimage import uniform_filter1d
 from strain_files import ALL_DATA_QUALITY, coloured_noise, write_frame, write_gwosc
 
@@ -295,7 +296,7 @@ def test_strain_at_four_kilohertz_is_not_valid_near_nyquist(rate, band, warned, 
 def test_wrong_options_are_told_in_one_line(changes, message, x, tmp_path, capsys):
     gwosc(tmp_path, x, cuts=(0, SECONDS))
     words = ["make-sfts", "--frame-files", tmp_path, "-t", TSFT, "-f", 7, "-F", 90, "-B", 20, "-p", tmp_path / "out"]
-    assert main(list(map(str, words + changes))) == 1
+    assert main(changed(words, changes)) == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
