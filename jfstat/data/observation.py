@@ -386,7 +386,8 @@ def observation(
     psd = [np.full(len(s), 1.0 if floor is None else floor**2) for s, floor in zip(series, floors, strict=True)]
     weights, mean_inverse = noise_weights(psd)
     known = None if None in floors else mean_inverse
-    return observed(shell, weights, known, NO_BIAS, Span.of(shell), reference_time(reftime, shell.start), ephemeris)
+    reference = reference_time(reftime, shell.start)
+    return jax.device_put(observed(shell, weights, known, NO_BIAS, Span.of(shell), reference, ephemeris))
 
 
 def observation_of_sfts(
@@ -417,9 +418,8 @@ def observation_of_sfts(
     )
     response = noise.signal_response(band.stop - band.start)
     reference = reference_time(reftime, sfts.start)
-    return observed(
-        sfts, weights, mean_inverse, response, Span.of(sfts) if span is None else span, reference, ephemeris
-    )
+    own = Span.of(sfts) if span is None else span
+    return jax.device_put(observed(sfts, weights, mean_inverse, response, own, reference, ephemeris))
 
 
 @dataclass(frozen=True)
@@ -467,23 +467,10 @@ def observed(
     reftime: GPSTime,
     ephemeris: EphemerisLike,
 ) -> Observation:
-    """Return the observation of SFTs, on the device; see `host_observation`."""
-    return jax.device_put(host_observation(sfts, weights, mean_inverse, response, span, reftime, ephemeris))
-
-
-def host_observation(
-    sfts: SFTs,
-    weights: Sequence[np.ndarray],
-    mean_inverse: float | None,
-    response: tuple[float, float, float],
-    span: Span,
-    reftime: GPSTime,
-    ephemeris: EphemerisLike,
-) -> Observation:
     """Return the observation of SFTs, given their weights, the mean of 1/S, and signals' response to these floors.
 
     The weights are (n_sfts,) float64 for each detector, and the response as in `Noise.signal_response`. All leaves
-    are NumPy arrays: those of many segments are stacked before any of them goes to a device.
+    are NumPy arrays, for `jax.device_put`: those of many segments are stacked before any of them goes to a device.
     """
     epoch = span.epoch
     start, end = span.start - REACH, span.end + REACH
@@ -514,7 +501,8 @@ def host_observation(
 
 def unweighted(sfts: SFTs, reftime: GPSTime, ephemeris: EphemerisLike) -> Observation:
     """Return the observation of SFTs of equal weights, whose noise floors are not known yet; see `weighted`."""
-    return observed(sfts, [np.ones(len(series)) for series in sfts], 1.0, NO_BIAS, Span.of(sfts), reftime, ephemeris)
+    weights = [np.ones(len(series)) for series in sfts]
+    return jax.device_put(observed(sfts, weights, 1.0, NO_BIAS, Span.of(sfts), reftime, ephemeris))
 
 
 def weighted(

@@ -16,7 +16,7 @@ from jfstat.data.band import band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
 from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights, refuse_loud
-from jfstat.data.observation import ephemeris_for, host_observation, reference_time
+from jfstat.data.observation import ephemeris_for, observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
@@ -243,7 +243,7 @@ def _prepared(
     wide, weights, mean_inverse = _weighted_series(sfts, plan, floors, noise)
     layout, searched = plan.layout, plan.edges.searched
     response = noise.signal_response(searched.stop - searched.start)
-    observation = host_observation(sfts, weights, mean_inverse, response, plan.span, reftime, ephemeris)
+    observation = observed(sfts, weights, mean_inverse, response, plan.span, reftime, ephemeris)
 
     def spectrum_of(_: int) -> jax.Array | np.ndarray:
         # detectors come in order; popped, so that memory holds the intermediate results of one only

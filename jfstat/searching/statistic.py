@@ -46,8 +46,7 @@ class Statistic(ABC):
     takes : type
         Kind of data that it is computed from: FstatData, or another that is `data.protocol.Searchable`.
     quantity, loudest, computed : str
-        In messages: what a threshold is on, the largest value of a search, and what it computes
-        values of.
+        In messages: what a threshold is on, the largest value of a search, and what it computes values of.
     joins_side_lobes : bool
         Whether `Keep.cluster` also joins what one signal explains, see `clusters.explained`.
     plan_computes : bool

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.data.band import taper
 from jfstat.data.bandseries import STATIC
-from jfstat.data.checks import check_data, check_segments
+from jfstat.data.checks import check_data
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
@@ -128,8 +128,6 @@ def noise_energy(data: FstatData) -> NoiseEnergy:
     True
     """
     check_data(data, or_segments=True)
-    if data.n_segments is not None:
-        check_segments(data)
     return _noise_energy(data.for_one_template)
 
 
