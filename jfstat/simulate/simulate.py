@@ -182,9 +182,8 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
         since = float(_source(doppler, sfts).middle) - float(_reference(doppler, sfts.start))
         half = 0.5 * (sfts.end - sfts.start)
-        low, high = (
-            float(doppler.fkdot[0] + x) for x in drift_during(doppler.fkdot, since - half, since + half, doppler.model)
-        )
+        drifts = _drift_during(doppler.fkdot, since - half, since + half, doppler.model)
+        low, high = (float(doppler.fkdot[0]) + float(x) for x in drifts)
         if doppler.model is not None:
             _check_model(doppler.model, since - half, since + half)
         if low < f[0] or high > f[-1]:
@@ -205,6 +204,9 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
             data += signal_bins(trajectory, response, _source(doppler, sfts), amplitude, own, epoch, transient)
         series.append(replace(s, data=single(data, "signals", "h0")))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+_drift_during = jax.jit(drift_during)  # one program instead of one for each operation
 
 
 def _check_model(model: PhaseModel, first: float, last: float) -> None:
