@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.provenance import reftime_of
-from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, Meta, parameter_columns, points_from
 from jfstat.data.checks import observation_of
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
@@ -59,7 +59,6 @@ def flag_lines(data: Observation | FstatData | NarrowData, found: AnyTable, line
     if len(found) == 0:
         table["line"] = np.empty(0, dtype="U1")
         return table
-    refuse_models(found)
     columns = parameter_columns(found, "found", ("freq", "alpha", "delta"))
     points = points_from(columns, reftime_of(found))
     table["line"] = crossed_lines(observation, points, own)

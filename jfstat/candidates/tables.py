@@ -13,7 +13,7 @@ from jfstat import kinds
 from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.schema import column_of
 from jfstat.public import public
-from jfstat.signal.columns import AnyTable, check_limits, column_values, model_column, parameter_columns
+from jfstat.signal.columns import AnyTable, check_limits, column_values, parameter_columns
 from jfstat.signal.parameters import spin_order
 from jfstat.signal.templates import Doppler, points_from
 from jfstat.signal.values import with_fields
@@ -88,21 +88,10 @@ def bank_from_table(table: AnyTable) -> Doppler:
         If a column is missing, or has another unit or values that are impossible for a template, or the templates have
         a phase model.
     """
-    refuse_models(table, "table", "give jfstat.Doppler templates, which hold it")
-    given = parameter_columns(table)
+    given = parameter_columns(table, of_model="give jfstat.Doppler templates, which hold it")
     check_limits(given)
     points = points_from(given, reftime_of(table))
     return with_fields(points, varied=Provenance.of(table).parameters)
-
-
-def refuse_models(found: AnyTable, name: str = "found", remedy: str = "use refine(model=)") -> None:
-    """Raise a ValueError for a table of templates with a phase model, whose function a table cannot hold.
-
-    The message calls the table `name`, and ends with what to do.
-    """
-    own = model_column(found)
-    if own is not None:
-        raise ValueError(f"{name} has the column {own!r} of a phase model, which is not known here: {remedy}.")
 
 
 def carry_over(table: QTable, given: AnyTable) -> None:

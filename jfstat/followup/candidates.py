@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.provenance import Provenance, reftime_of
-from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, parameter_columns, plain_column, points_from
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fit import Fit, fit_each
 from jfstat.data.fstatdata import FstatData
@@ -155,9 +155,8 @@ def read_rows(
                 f"{name} must be a table of candidates, as from jfstat.search, or a Doppler, not "
                 f"{type(found).__name__}."
             )
-        if model is None:
-            refuse_models(found, name, "give model=, or jfstat.Doppler templates, which hold it")
-        given = parameter_columns(found, name, NEEDED)
+        of_model = "give jfstat.Doppler templates, which hold it, or refine's model=" if model is None else None
+        given = parameter_columns(found, name, NEEDED, of_model)
         given |= {} if model is None else _model_columns(found, model)
         reftime = reftime_of(found, reftime)
     reftime = data.observation.reftime.common if reftime is None else gps_time(reftime, "reftime").common

@@ -13,7 +13,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
-from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models, stacked
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, stacked
 from jfstat.data.noise import Noise, NoiseLike
 from jfstat.data.prepare import prepare
 from jfstat.followup.band import CandidateBand, sharing_data
@@ -369,8 +369,8 @@ def _columns_of(
     ValueError
         If a column is missing or has another unit, or the templates have a phase model.
     """
-    refuse_models(found, name, "prepare data, and use refine(model=)")
-    return parameter_columns(found, name, NEEDED), found.meta.get("reftime", reftime)
+    columns = parameter_columns(found, name, NEEDED, "prepare data, and use refine(model=)")
+    return columns, found.meta.get("reftime", reftime)
 
 
 def _read(files: SFTFiles, band: CandidateBand, guard: float, reftime: TimeLike | None, noise: Noise) -> Any:

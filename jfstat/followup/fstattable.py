@@ -12,7 +12,7 @@ from jfstat import kinds
 from jfstat.candidates.falsealarm import false_alarm
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.provenance import Provenance
-from jfstat.candidates.tables import by_orbits, carry_over, in_units, refuse_models
+from jfstat.candidates.tables import by_orbits, carry_over, in_units
 from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
@@ -129,8 +129,6 @@ def fstat_table(
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
     prior = checked_prior(line_prior, len(data.detectors))
-    if not isinstance(points, Doppler) and hasattr(points, "colnames"):
-        refuse_models(points, "points", "give jfstat.Doppler templates, which hold it")
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
     n = len(rows.problems)

@@ -12,7 +12,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.provenance import Provenance, reftime_of
-from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, points_from
 from jfstat.data.memory import default_device
 from jfstat.data.noise import Noise
 from jfstat.data.normalised import NormalisedSFTs
@@ -192,8 +192,7 @@ def ladder_of(
     TypeError, ValueError
         See `follow_up`.
     """
-    refuse_models(found, remedy="use jfstat.refine(model=) in each stage")
-    given = parameter_columns(found, "found", NEEDED)
+    given = parameter_columns(found, "found", NEEDED, "use jfstat.refine(model=) in each stage")
     searched = SearchedWith.of(found, sfts.detectors)
     problems = impossible(given)
     in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.atomic import written_to
-from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from
 from jfstat.candidates.transienttable import transient_maps
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
@@ -68,8 +68,8 @@ def maps_of(data: FstatData, points: AnyTable, transient: TransientRange) -> dic
     ValueError
         If a template does not fit the data, or the atoms of the range are too short for the data.
     """
-    refuse_models(points, "points", "use jfstat.transient_map for each template")
-    stack = points_from(parameter_columns(points, "points", NEEDED), points.meta.get("reftime", data.reftime))
+    columns = parameter_columns(points, "points", NEEDED, "use jfstat.transient_map for each template")
+    stack = points_from(columns, points.meta.get("reftime", data.reftime))
     for row in range(len(points)):
         check_point(data, point_in(stack, row))
     return dict(transient_maps(data, stack, transient))

@@ -13,7 +13,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.schema import known_column
-from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, refuse_models
+from jfstat.candidates.tables import AnyTable, in_units, parameter_columns
 from jfstat.files import text_of_named
 from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates, write_candidates
 from jfstat.io.lal.candidates import comment_lines, meta_from_comments
@@ -124,8 +124,7 @@ def write_templates(table: AnyTable, path: str | os.PathLike) -> Path:
     path = Path(path)
     if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES):
         return write_candidates(table, path)  # type: ignore[arg-type]
-    refuse_models(table, "table", "write .ecsv or .hdf5, which keep the column")
-    columns = parameter_columns(table, "table", ("freq", *SKY))
+    columns = parameter_columns(table, "table", ("freq", *SKY), "write .ecsv or .hdf5, which keep the column")
     zeros = np.zeros(len(table))
     columns = {name: columns.get(name, zeros) for name in FULL_GRID} | columns
     rows = [" ".join(f"{x:.16g}" for x in row) for row in np.transpose([np.asarray(x) for x in columns.values()])]

@@ -90,12 +90,9 @@ def refuse_window(row: AnyTable, name: str) -> None:
         )
 
 
-def model_column(table: AnyTable) -> str | None:
-    """Return the first column of a table that holds a parameter of a phase model; None if there is none."""
-    return next((name for name in table.colnames if is_of_model(name)), None)
-
-
-def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[str] = SKY) -> dict[str, np.ndarray]:
+def parameter_columns(
+    table: AnyTable, what: str = "table", required: Sequence[str] = SKY, of_model: str | None = "use refine(model=)"
+) -> dict[str, np.ndarray]:
     """Return the parameters of the templates that a table holds, without units, (k,) float64 each.
 
     Derivatives below the highest, an orbit's ``ecc`` and ``argp``, and one of two components of a proper motion are
@@ -108,12 +105,18 @@ def parameter_columns(table: AnyTable, what: str = "table", required: Sequence[s
         Name of the table in errors.
     required : sequence of str
         Columns that must be there. A table with any column of an orbit needs ``asini``, ``period`` and ``tp`` too.
+    of_model : str or None
+        What to do with templates of a phase model, for the message that refuses them, since a table cannot hold the
+        model's function; None if the caller knows the function.
 
     Raises
     ------
     ValueError
-        If a column is missing or has another unit.
+        If a column is missing or has another unit, or the templates have a phase model.
     """
+    own = [name for name in table.colnames if is_of_model(name)]
+    if own and of_model is not None:
+        raise ValueError(f"{what} has the column {own[0]!r} of a phase model, which is not known here: {of_model}.")
     orbital = [name for name in ORBIT_FIELDS if name in table.colnames]
     moving = [name for name in MOTION_FIELDS if name in table.colnames]
     needed = [*required, *(ORBIT_REQUIRED if orbital else ())]

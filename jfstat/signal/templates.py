@@ -19,7 +19,6 @@ from jfstat.signal.columns import (
     AnyTable,
     check_limits,
     column_values,
-    model_column,
     one_row,
     parameter_columns,
     refuse_window,
@@ -400,16 +399,11 @@ def points_from(
 
 def template_of_row(row: AnyTable, name: str, model: PhaseModel | None = None) -> Doppler:
     """Return the template of a table of one row, with `name` for the row in errors; see `Doppler.from_row`."""
-    given = parameter_columns(row, name, ("freq", *SKY))
+    elsewhere = "use jfstat.Doppler.from_row(row, model=)"
+    given = parameter_columns(row, name, ("freq", *SKY), elsewhere if model is None else None)
     if "asini" in given and not given["asini"][0]:  # an isolated source in a table with orbits
         given = {column: x for column, x in given.items() if column not in ORBIT_FIELDS}
     check_limits(given, name, numbered=False)
-    own = model_column(row)
-    if own is not None and model is None:
-        raise ValueError(
-            f"{name} has the column {own!r} of a phase model, whose function a table cannot hold: use "
-            "jfstat.Doppler.from_row(row, model=)."
-        )
     if model is not None:
         for column in model.places(0):
             here = column in row.colnames

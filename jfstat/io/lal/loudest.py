@@ -12,7 +12,7 @@ from jfstat import kinds
 from jfstat.atomic import written_to
 from jfstat.candidates.linerobust import log10_bsgl
 from jfstat.candidates.provenance import reftime_of
-from jfstat.candidates.tables import AnyTable, parameter_columns, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, parameter_columns, points_from
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
@@ -82,8 +82,8 @@ def loudest_text(data: FstatData | NarrowData, found: AnyTable) -> str:
     comments = comment_lines(found.meta)
     if len(found) == 0:
         return "\n".join([*comments, "%% no candidate", ""])
-    refuse_models(found)
-    stack = points_from(parameter_columns(found, "found", ("freq", "alpha", "delta")), reftime_of(found))
+    columns = parameter_columns(found, "found", ("freq", "alpha", "delta"))
+    stack = points_from(columns, reftime_of(found))
     point = jax.tree.map(lambda x: x[0] if np.ndim(x) else x, stack)
     blocks = [_amplitude_lines(data, point), _doppler_lines(data, point), _fstat_lines(data, found, point)]
     reftime = data.observation.reftime if point.reftime is None else point.reftime

@@ -12,10 +12,10 @@ import numpy as np
 
 from jfstat import kinds
 from jfstat.atomic import written_to
-from jfstat.candidates.tables import AnyTable, parameter_columns, refuse_models
+from jfstat.candidates.tables import AnyTable, parameter_columns
 from jfstat.io.lal.candidates import comment_lines
 from jfstat.public import public
-from jfstat.signal.parameters import TRANSIENT_COLUMNS
+from jfstat.signal.parameters import SKY, TRANSIENT_COLUMNS
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -87,8 +87,7 @@ def map_text(points: AnyTable, maps: Mapping[int, np.ndarray], t0: np.ndarray, t
 
 def _starts(found: AnyTable, name: str) -> list[str]:
     """Return how the lines of each template begin."""
-    refuse_models(found, name, "write .ecsv or .hdf5, which keep the column")
-    points = parameter_columns(found, name, ("freq", "alpha", "delta"))
+    points = parameter_columns(found, name, ("freq", *SKY), "write .ecsv or .hdf5, which keep the column")
     spins = [points.get(f"f{k}dot", np.zeros(len(found))) for k in (1, 2, 3)]
     return [
         f"  {points['freq'][i]:< 18.16f} {points['alpha'][i]:< 19.16f} {points['delta'][i]:< 19.16f} "
