@@ -57,7 +57,7 @@ ORBITS = {
 @pytest.mark.parametrize("orbit", ORBITS)
 @pytest.mark.parametrize("tsft", [300, 1800])
 def test_bins_far_from_a_signal_are_its_fourier_integrals_too(orbit, tsft):
-    """Each bin to 1e-3 of itself, near the signal and some Hz away, where it is 1e-4 of the loudest."""
+    """Each bin to 2e-4 of itself, near the signal and some Hz away, where it is 1e-4 of the loudest."""
     rng = np.random.default_rng([tsft, *orbit.encode()])
     f = rng.uniform(30, 1900)
     sky = rng.uniform(0, 2 * np.pi), np.arcsin(rng.uniform(-1, 1))
@@ -71,7 +71,7 @@ def test_bins_far_from_a_signal_are_its_fourier_integrals_too(orbit, tsft):
     near = np.argmax(powers) + np.arange(-150, 150, 10)
     chosen = np.unique(np.concatenate([near, np.linspace(0, sfts.n_bins - 1, 40).astype(int)]))
     expected = fourier_integrals(doppler, amplitude, START + 2 * tsft, tsft, sfts.frequencies[chosen])
-    np.testing.assert_array_less(np.abs(sfts["L1"].data[-1][chosen] - expected), 1e-3 * np.abs(expected))
+    np.testing.assert_array_less(np.abs(sfts["L1"].data[-1][chosen] - expected), 2e-4 * np.abs(expected))
 
 
 @pytest.mark.ci
