@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from jfstat import kinds
+from jfstat.candidates.details import kept_columns
 from jfstat.candidates.provenance import reftime_of
-from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from, refuse_models
+from jfstat.candidates.tables import AnyTable, parameter_columns, point_in, points_from
 from jfstat.candidates.transienttable import window_of_table, window_problem, windows_in
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.public import host
+from jfstat.signal.templates import Doppler
 from jfstat.signal.transientwindow import Shape, TransientWindow, end_of
-from jfstat.statistic.atoms import Atoms, atoms
 from jfstat.statistic.dmoff import dm_off_twoF
 from jfstat.statistic.windowed import windowed
 
@@ -74,7 +76,6 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
         If the data have segments, or a column is missing or has another unit, or a row does not fit the data.
     """
     check_data(data)
-    refuse_models(found)
     window = window_of_table(data, found, transient)
     given = parameter_columns(found, "found", ("freq", "alpha", "delta"))
     points = points_from(given, reftime_of(found, data.reftime))
@@ -83,7 +84,6 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     words, off = [], np.full(len(found), np.nan)
     windows = None if window is None else windows_in(found)
     for row in range(len(found)):
-        point = point_in(points, row)
         own = data
         if window is not None and windows is not None:
             problem = window_problem(windows[row])
@@ -91,11 +91,17 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
                 raise ValueError(f"found has no window in row {row}, counted from 0: {problem}; leave it out.")
             shape, end = window
             own = windowed(data, TransientWindow(shape, *windows[row], end=end_of(shape, end)))
-        parts: Atoms = atoms(own, point, max(2.0 * float(data.band.dt), float(data.tspan)))
-        twoF, each = float(parts.twoF), np.asarray(parts.twoF_per_detector)
-        off[row] = float(dm_off_twoF(own, point))
+        off[row] = float(dm_off_twoF(own, point_in(points, row)))
+        twoF, *each = _twoF_and_each(own, jax.tree.map(lambda x, row=row: x[row : row + 1], points))
         louder = [name for name, x in zip(data.detectors, each, strict=True) if x > twoF and len(each) > 1]
         words.append(", ".join([*louder, DM_OFF] if off[row] > twoF else louder))
     table["dm_off_twoF"] = off
     table["line_veto"] = np.array(words, str)
     return table
+
+
+def _twoF_and_each(data: FstatData, points: Doppler) -> list[float]:
+    """Return 2F of all detectors and of each, of a stack of one template."""
+    # with amplitudes, since a search has compiled this program
+    columns = kept_columns(data, points, True)
+    return [float(columns[name][0]) for name in ("twoF", *(f"twoF_{detector}" for detector in data.detectors))]
