@@ -74,7 +74,7 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
     require_known(x, name)
     try:
         found = np.asarray(x)
-        if found.dtype.kind not in "fiubO" or isinstance(x, np.ma.core.MaskedConstant):
+        if found.dtype.kind not in "fiuO" or isinstance(x, np.ma.core.MaskedConstant):
             raise TypeError
         values = found.astype(np.float64)
     except Exception as error:  # whatever a foreign object raises
@@ -189,7 +189,10 @@ def number(x: object, name: str, what: str = "one number", unit: str = "") -> fl
     x = in_unit(x, name, unit)
     require_known(x, name)
     try:
-        value = float(np.asarray(x).item())
+        item = np.asarray(x).item()
+        if isinstance(item, (bool, str, bytes)):
+            raise TypeError
+        value = float(item)
     except Exception as error:  # whatever a foreign object raises
         raise ValueError(f"{name} must be {what}, not {shown(x)}: give one number.") from error
     if not math.isfinite(value):
