@@ -81,6 +81,7 @@ def _run(words: list[str], as_program: bool) -> int:
 
     Most is imported here, so that an interruption of that, which takes a second, is told like others.
     """
+    arguments = None
     try:
         from jfstat.commandline.parser import UsageError
 
@@ -114,7 +115,9 @@ def _run(words: list[str], as_program: bool) -> int:
     except MemoryError:
         return _complain("there is not enough memory: search a narrower band, or fewer templates at a time.")
     except (ValueError, OSError) as error:
-        return _complain(str(error))
+        from jfstat.commandline.messages import in_options
+
+        return _complain(str(error) if arguments is None else in_options(str(error), arguments))
     except Exception as error:
         # users get one line; developers get the traceback by JFSTAT_TRACEBACK=1
         if os.environ.get("JFSTAT_TRACEBACK"):

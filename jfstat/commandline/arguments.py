@@ -54,6 +54,14 @@ class Arguments:
         """Return the first of some options that was given, as it is spelled."""
         return next((self._given[name] for name in names if name in self._given), None)
 
+    def option(self, name: str) -> tuple[Any, bool] | None:
+        """Return the value of an option, and whether it was given, which does not count as reading it.
+
+        The name is as users write it, without its hyphens; None is returned if the command has no such option.
+        """
+        known = name.replace("-", "_")
+        return (self._values[known], known in self._given) if known in self._values else None
+
     def seal(self) -> None:
         """Say that all options of any effect have been read.
 

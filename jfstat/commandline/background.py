@@ -53,10 +53,7 @@ class Background:
 
     def check_room(self, data: Any, bank: jfstat.Doppler) -> None:
         """Raise a ValueError if there is no room for so many positions, before the search begins."""
-        try:
-            jfstat.background_positions(data, bank, self.positions)
-        except ValueError as error:
-            raise ValueError(str(error).replace("positions", "--backgroundPositions", 1)) from None
+        jfstat.background_positions(data, bank, self.positions)
 
     def judged(self, division: Division, found: Any, searched: tuple[Any, Any, Any], keep: jfstat.Keep) -> Any:
         """Measure the background of a search, write it, and return the candidates with their false-alarm probabilities.

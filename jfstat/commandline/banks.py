@@ -240,6 +240,8 @@ def _sky(arguments: Arguments, lattice: bool) -> tuple[Any, Any, Any]:
     if radius is not None:
         if arguments.AlphaBand or arguments.DeltaBand:
             raise ValueError("--skyRadius goes with --Alpha and --Delta alone: leave out bands and --skyRegion.")
+        if not 0 < radius <= math.pi:
+            raise ValueError(f"--skyRadius must be above 0 and at most pi, not {radius:g}: give it in rad.")
         from astropy import units
         from astropy.coordinates import SkyCoord
 

@@ -183,14 +183,14 @@ def _points_of_grid(arguments: Arguments, files: jfstat.SFTFiles) -> Any:
     observed = jfstat.observation([series.site for series in times], **how)
     bank = templates.bank(observed)
     step = frequency_step(arguments) or 0.5 / float(observed.tspan)
-    freq = low + step * np.arange(int((high - low) / step + 1e-6) + 1)
-    n = bank.alpha.size * len(freq)
+    n_freq = int((high - low) / step + 1e-6) + 1
+    n = bank.alpha.size * n_freq
     if n > MOST_POINTS:
         raise ValueError(
-            f"{bank.alpha.size} templates at {len(freq)} frequencies are {n} points, more than {MOST_POINTS}: narrow "
-            "--FreqBand or the other bands."
+            f"{bank.alpha.size} templates at {n_freq:.7g} frequencies are {n:.7g} points, more than {MOST_POINTS}: "
+            "narrow --FreqBand or the other bands."
         )
-    return jfstat.template_table(bank, freq)
+    return jfstat.template_table(bank, low + step * np.arange(n_freq))
 
 
 def _points_of_file(arguments: Arguments) -> Any:

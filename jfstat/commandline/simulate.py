@@ -12,7 +12,7 @@ import numpy as np
 
 import jfstat
 from jfstat.commandline.overwriting import inputs_of
-from jfstat.commandline.sources import ARTEFACT, KEYS, Format, Signal, artefact, read_sources, signal
+from jfstat.commandline.sources import ARTEFACT, COMMAND_LINE, KEYS, Format, Signal, artefact, read_sources, signal
 from jfstat.commandline.spellings import (
     AMPLITUDE,
     EPHEMERIS,
@@ -290,7 +290,7 @@ def _signals(arguments: Arguments) -> list[Signal]:
     """Return the signals of ``--injectionSources``, and the one that options describe, if they do."""
     signals = [] if arguments.injectionSources is None else read_sources(arguments.injectionSources)
     if arguments.first_given(*(key for key in KEYS if key not in ("psi", "phi0"))):
-        signals.append(signal(arguments.read(*KEYS), "on the command line"))
+        signals.append(signal(arguments.read(*KEYS), COMMAND_LINE))
     return signals
 
 

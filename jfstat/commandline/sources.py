@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import jfstat
-from jfstat.commandline.spellings import AMPLITUDE, ORBIT, ORBIT_OPTIONS, SPINS, TRANSIENT
+from jfstat.commandline.messages import renamed
+from jfstat.commandline.spellings import AMPLITUDE, ARGUMENTS, ORBIT, ORBIT_OPTIONS, SPINS, TRANSIENT
 from jfstat.commandline.words import declination, gps, number, right_ascension, truth, words
 from jfstat.files import text_of
 
@@ -39,6 +40,11 @@ ARTEFACT = {
     "detectors": "detectors",
 }
 """Parameters of an artefact besides those of its window, and the field of `jfstat.Artefact` that each gives."""
+COMMAND_LINE = "on the command line"
+"""Where a source is that options describe."""
+KEY_OF = {argument: key for argument, options in ARGUMENTS.items() for key in OF_FILES if key in options}
+KEY_OF_ARTEFACT = KEY_OF | {field: key for key, field in ARTEFACT.items()}
+"""For each argument of the library: the parameter of a source, or of an artefact, that gives it."""
 Signal: TypeAlias = tuple[Any, Any, Any]
 
 
@@ -163,7 +169,9 @@ def signal(values: Mapping[str, str | float | None], where: str) -> Signal:
         doppler = jfstat.Doppler(given["Alpha"], given["Delta"], fkdot, given.get("refTime"), _orbit(given))
         return doppler, amplitude(given), window(given)
     except (ValueError, argparse.ArgumentTypeError) as error:
-        raise ValueError(f"source {where}: {error}") from None
+        # the program names options, as the keys are called, and of those in files only the keys
+        said = str(error) if where == COMMAND_LINE else renamed(str(error), KEY_OF, lambda name, *_: KEY_OF[name])
+        raise ValueError(f"source {where}: {said}") from None
 
 
 def window(given: Mapping[str, Any]) -> jfstat.TransientWindow | None:
@@ -208,7 +216,8 @@ def artefact(values: Mapping[str, str], where: str) -> jfstat.Artefact:
         own = {field: given[key] for key, field in ARTEFACT.items() if key in given}
         return jfstat.Artefact(**own, window=window({key: x for key, x in given.items() if key not in ARTEFACT}))
     except (ValueError, argparse.ArgumentTypeError) as error:
-        raise ValueError(f"artefact {where}: {error}") from None
+        said = renamed(str(error), KEY_OF_ARTEFACT, lambda name, *_: KEY_OF_ARTEFACT[name])
+        raise ValueError(f"artefact {where}: {said}") from None
 
 
 def _orbit(given: Mapping[str, float | None]) -> jfstat.Orbit | None:

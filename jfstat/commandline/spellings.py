@@ -116,6 +116,8 @@ WINDOWS = (
     *("transient-tau", "transient-tauBand", "transient-dtau", "outputTransientStats", "outputTransientStatsAll"),
 )
 ODDS = ("Fstar0", "oLGX")
+MOST_STEPS = 10_000_000
+"""Most start times or time scales of windows, which is far more than data have."""
 OF_LINES = ("H1", "H2", "L1", "V1", "G1", "K1", "I1")
 """Detectors that --linefiles may name before a file."""
 
@@ -374,6 +376,131 @@ OPTIONS = {
 }
 """Every option that several commands have, or that is ComputeFstatistic_v2's."""
 
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    # data
+    "detector": ("IFO", "IFOs", "detectors"),
+    "detectors": ("IFOs", "detectors", "detectorFiles"),
+    "sfts": ("DataFiles", "inputData", "sftDir", "IFOs", "detectors"),
+    "pattern": ("DataFiles", "noiseSFTs", "inputData", "sftDir", "SFTfiles", "file-pattern"),
+    "paths": ("frame-files", "frame-cache", "inFrames", "par"),
+    "start": ("startTime", "minStartTime", "gps-start-time"),
+    "end": ("endTime", "maxStartTime", "gps-end-time"),
+    "duration": ("duration",),
+    "timestamps": ("timestampsFiles",),
+    "files": ("timestampsFiles",),
+    "tsft": ("Tsft", "sft-duration"),
+    "fmin": ("fmin", "fMin", "start-frequency", "start-freq", "Freq"),
+    "fmax": ("fmax", "fMax", "end-frequency", "fmin+Band", "start-freq+band", "Freq+FreqBand"),
+    "width": ("frequency-bandwidth",),
+    "overlap": ("frequency-overlap",),
+    "channel": ("channel-name", "quality-channel", "inFrChannels"),
+    "channels": ("outFrChannels",),
+    "quality": ("quality-bits",),
+    "bits": ("quality-bits",),
+    "highpass": ("high-pass-freq",),
+    "window": ("SFTWindowType", "SFTWindowParam", "window-type", "window-param", "window"),
+    "threshold": ("TwoFthreshold", "criticalRatioThreshold", "logLikelihoodThreshold", "gate-threshold"),
+    "bands": ("gate-bands",),
+    "gating": ("gate-bands",),
+    "tzero": ("gate-tzero",),
+    "tpad": ("gate-tpad",),
+    "most_gated": ("gate-most",),
+    "zeros": ("zeros",),
+    "description": ("outLabel", "misc-desc"),
+    "comment": ("comment-field",),
+    "run": ("run",),
+    "artefacts": ("artefacts",),
+    "tolerance": ("tolerance",),
+    "lines": ("linefiles",),
+    "max_bins": ("maxBins",),
+    "bin_size": ("binSize", "binSizeHz"),
+    # preparation
+    "sqrt_sx": ("assumeSqrtSX", "sqrtSX"),
+    "median_bins": ("RngMedWindow", "blocksRngMed"),
+    "off_source": ("offSourceBins",),
+    "guard": ("guard",),
+    "ephemeris": ("ephemeris",),
+    "segments": ("segments", "segmentDuration", "segmentList", "segment-file"),
+    # templates
+    "freq": ("Freq", "FreqBand"),
+    "fkdot": ("Freq", "f1dot", "f2dot", "f3dot"),
+    "fdots": tuple(f"{name}{band}" for band in ("Band", "") for name in SPINS),
+    "fdots[0]": ("f1dot", "f1dotBand"),
+    **{name: (name, f"{name}Band", f"d{name}") for name in SPINS},
+    "dfreq": ("dFreq",),
+    "reftime": ("refTime",),
+    "alpha": ("Alpha", "AlphaBand", "dAlpha"),
+    "delta": ("Delta", "DeltaBand", "dDelta"),
+    **{
+        name: (option, f"{option}Band", f"d{option}")
+        for field, (option, _, _) in ORBIT.items()
+        for name in (field, f"orbit {field}")
+    },
+    "region": ("skyRegion", "skyRadius"),
+    "mismatch": ("metricMismatch", "mismatch", "cohMaxMismatch"),
+    "strict": ("strictSpindownBounds",),
+    "age": ("spindownAge",),
+    "index": ("maxBraking", "minBraking"),
+    "table": ("gridFile",),
+    "points": ("gridFile",),
+    "harmonic": ("harmonic",),
+    # signals, with the parameters of sources, which are called as the options
+    **{name: (name,) for name in ("Alpha", "Delta", "Freq", *AMPLITUDE, *TRANSIENT, *ORBIT_OPTIONS)},
+    "t0": ("transientStartTime", "transient-t0Epoch", "transient-t0Offset"),
+    "tau": ("transientTau", "transient-tau"),
+    # statistics, candidates
+    "Transient": ("transient-WindowType",),
+    "transitions": ("maxJump", "jumpProbabilities"),
+    "subband": ("subband",),
+    "fstar0": ("Fstar0",),
+    "olgx": ("oLGX",),
+    "top": ("NumCandidatesToKeep",),
+    "bsgl_threshold": ("BSGLthreshold",),
+    "ranking": ("RankingStatistic",),
+    "cluster": ("cluster",),
+    "veto_lines": ("vetoLines",),
+    "positions": ("backgroundPositions",),
+    "found": ("candidates",),
+    "parameters": ("parameters",),
+    "bins": ("bins",),
+    "bounds": ("bounds",),
+    "stages": ("stages",),
+    "veto": ("veto",),
+    "false_alarm": ("falseAlarm",),
+    "injections": ("injections",),
+    "confidence": ("confidence",),
+    # work
+    "batch_size": ("batchSize",),
+    "engine": ("engine",),
+    "mesh": ("devices",),
+    "seed": ("randSeed", "seed"),
+}
+"""For each argument of the library that its messages may name: the options that give it in one command or another."""
+NO_WORDS = ("fmin", "fmax", "tsft", "dfreq")
+"""Arguments whose names are no words of a sentence, besides those with an underscore."""
+ADVICE: dict[str, tuple[tuple[str, str], ...]] = {
+    ", or give a jfstat.Detector": (("detectorFiles", ", or describe it by --detectorFiles"), ("", "")),
+    ", or Detectors": (("", ""),),
+    ", or (earth_file, sun_file)": (("ephemEarth", ", or --ephemEarth and --ephemSun"),),
+    "None filters nothing": (("high-pass-freq", "0 filters nothing"),),
+    ", or 'unknown' for files": (("", ""),),
+    "give a duration as a float": (("segmentDuration", "give a duration by --segmentDuration"),),
+    "give the lines' detector by detector=": (("linefiles", "write L1:FILE, with the detector of the lines"),),
+    ", None for 1/(2T), or single frequencies to jfstat.fstat_table (jfstat points)": (
+        ("dFreq", ", leave it out for 1/(2T), or give single frequencies to jfstat points"),
+    ),
+    "f1dot cannot be a Braking for NormalisedSFTs: give ranges of f1dot and f2dot": (
+        ("spindownAge", "--spindownAge is not for power along tracks: give --f1dotBand and --f2dotBand"),
+    ),
+    "f1dot, ... have no natural steps for NormalisedSFTs: give (low, high, step), or a mismatch": (
+        ("df1dot", "spin-downs have no natural steps here: give --df1dot, ..., or --metricMismatch"),
+    ),
+    " and per_detector": (("noDetails", ", and no --noDetails"),),
+    ", or make Dopplers": (("", ""),),
+    "Give fmin and fmax to jfstat.normalise, or SFTs of a wider band": (("", "Give SFTs of a wider band"),),
+}
+"""What messages say to users of Python alone: for commands with an option, or any, what to say instead."""
+
 
 def add(group: OptionGroup, *names: str, required: bool = False, **changes: Any) -> None:
     """Add options of `OPTIONS` to a parser or group; `changes` are arguments of ``add_argument``, such as ``help``."""
@@ -479,10 +606,7 @@ def timestamps(arguments: Arguments) -> dict[str, np.ndarray]:
     ValueError
         If there is no file for one of ``--IFOs``, or a file is malformed.
     """
-    try:
-        return jfstat.read_timestamps(arguments.timestampsFiles, arguments.IFOs)
-    except ValueError as error:
-        raise ValueError(str(error).replace("files", "--timestampsFiles", 1)) from None
+    return jfstat.read_timestamps(arguments.timestampsFiles, arguments.IFOs)
 
 
 def frequency_step(arguments: Arguments) -> float | None:
@@ -491,10 +615,12 @@ def frequency_step(arguments: Arguments) -> float | None:
     Raises
     ------
     ValueError
-        If there is no band.
+        If there is no band, or it is not positive.
     """
     if arguments.dFreq is not None and not arguments.FreqBand:
         raise ValueError("--dFreq has no effect without --FreqBand: leave it out, or give the band in Hz.")
+    if arguments.dFreq is not None and not arguments.dFreq > 0:
+        raise ValueError(f"--dFreq must be positive, not {arguments.dFreq:g}: give it in Hz.")
     return arguments.dFreq
 
 
@@ -703,10 +829,12 @@ def windows(arguments: Arguments, start: float, tsft: float) -> jfstat.Transient
     if first is not None and offset is not None:
         raise ValueError("--transient-t0Epoch and --transient-t0Offset exclude each other: give one.")
 
-    def steps(low: float, band: float, step: float | None) -> Any:
-        step = step or tsft
+    def steps(name: str, low: float, step: float | None) -> Any:
+        band, step = getattr(arguments, name), step or tsft
+        if not band / step < MOST_STEPS:
+            raise ValueError(f"--{name.replace('_', '-')} has {band / step:.3g} steps of {step:g} s: give fewer.")
         return low + step * np.arange(int(band / step + 1e-9) + 1)
 
-    t0 = steps(start + (offset or 0.0) if first is None else first, arguments.transient_t0Band, arguments.transient_dt0)
-    tau = steps(arguments.transient_tau, arguments.transient_tauBand, arguments.transient_dtau)
+    t0 = steps("transient_t0Band", start + (offset or 0.0) if first is None else first, arguments.transient_dt0)
+    tau = steps("transient_tauBand", arguments.transient_tau, arguments.transient_dtau)
     return jfstat.TransientRange(shape, t0, tau, duration=tsft)

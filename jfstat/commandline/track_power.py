@@ -91,14 +91,8 @@ class Tracks(Source):
         return data if wider is sfts else self._of(wider), bank
 
     def _of(self, sfts: jfstat.SFTs) -> jfstat.NormalisedSFTs:
-        """Return the normalised SFTs; errors name the options."""
-        try:
-            return jfstat.normalise(sfts, self.low, self.high, **self.how)
-        except ValueError as error:
-            word = str(error).split()[0].partition("=")[0]
-            if word not in ("bins", "dfreq"):
-                raise
-            raise ValueError(str(error).replace(word, "--bins" if word == "bins" else "--dFreq", 1)) from None
+        """Return the normalised SFTs."""
+        return jfstat.normalise(sfts, self.low, self.high, **self.how)
 
 
 def plan(arguments: Arguments) -> Work:

@@ -21,6 +21,8 @@ LEAST_BINS = 3
 """Smallest width of the running median, as in LALSuite."""
 MOST_OFF_SOURCE = 10**6
 """Largest number of bins left out; a larger one is taken for a mistake."""
+MOST_MEDIAN_BINS = 10**7
+"""Largest width of the running median; a larger one is taken for a mistake."""
 MOST_POWER = 1e30
 """Largest sum of the squares of the whitened samples, near which powers no longer fit in float32; 2F of a signal is at
 most some ten times that, in units of the sampling time.
@@ -37,12 +39,12 @@ def checked_median_bins(median_bins: object) -> int:
     Raises
     ------
     ValueError
-        If it is not a whole number of at least 3.
+        If it is not a whole number of at least 3, and at most 10,000,000.
     """
-    if not is_whole(median_bins) or median_bins < LEAST_BINS:
+    if not is_whole(median_bins) or not LEAST_BINS <= median_bins <= MOST_MEDIAN_BINS:
         raise ValueError(
-            f"median_bins must be a whole number of at least {LEAST_BINS}, not {shown(median_bins)}: the running "
-            f"median usually has {MEDIAN_BINS} bins."
+            f"median_bins must be a whole number of at least {LEAST_BINS} and at most {MOST_MEDIAN_BINS}, not "
+            f"{shown(median_bins)}: the running median usually has {MEDIAN_BINS} bins."
         )
     return int(median_bins)
 

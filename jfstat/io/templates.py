@@ -68,7 +68,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
         return read_candidates(path)
     if path.suffix.lower() == ".cff":
         raise ValueError(
-            f"path {str(path)!r} is a file of sources: give it to jfstat search --gridType=6, or make Dopplers."
+            f"path {str(path)!r} is a file of sources: give it to jfstat points --gridFile, or make Dopplers."
         )
     lines = text_of_named(path, "is no text file of templates: name another file.").splitlines()
     comments = [line.lstrip(COMMENTS + " ").rstrip() for line in lines if line.startswith(tuple(COMMENTS))]

@@ -150,7 +150,7 @@ def _values(x: object, name: str, unit: str) -> np.ndarray:
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError(f"{name} must be a number, (low, high) or a sequence of values, all finite, not {shown(x)}.")
     if np.abs(values).max() > LARGEST:
-        raise ValueError(f"{name} must be at most {LARGEST:g}, not {shown(x)}: give it in {unit}.")
+        raise ValueError(f"{name} must be at most {LARGEST:g}, not {shown(x)}: give it in {unit or 'no unit'}.")
     if values.size == 2 and values[0] > values[1]:
         raise ValueError(f"{name} is a range from {values[0]:g} to {values[1]:g}: give (low, high) with low <= high.")
     return values

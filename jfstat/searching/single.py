@@ -76,6 +76,8 @@ def search_template(
     check_ranking(data, keep, details)
     if keep.veto_lines:
         raise ValueError("veto_lines is for bands of frequency: leave it out, lines says which lines are crossed.")
+    if keep.bsgl_threshold is not None and len(detectors) < 2:
+        raise ValueError("bsgl_threshold compares detectors, of which data have one: leave it out.")
     details.check(len(detectors), keep.bsgl_threshold is not None)
     observation, freq = data.observation, float(stack.fkdot[0, 0])
     known = None if keep.lines is None else lines_near(keep.lines, observation, stack, freq, freq)

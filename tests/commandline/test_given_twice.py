@@ -50,7 +50,7 @@ def test_files_of_options_are_overridden_and_some_options_add_up(capsys, tmp_pat
         ([*NEW, "--duration=7200", "--timestampsFiles=t.txt", "--outSFTdir=o"], "--duration has no effect"),
         ([*NEW, *WHEN, "--SFTWindowType=tukey", "--outSFTdir=o"], "--SFTWindowParam is missing"),
         ([*NEW, *WHEN, "--SFTWindowType=hann", "--SFTWindowParam=0.3", "--outSFTdir=o"], "has no effect on a window"),
-        ([*NEW, *WHEN, *SIGNAL, "--aPlus=1e-24", "--outSFTdir=o"], "h0 and cosi do not go with aPlus"),
+        ([*NEW, *WHEN, *SIGNAL, "--aPlus=1e-24", "--outSFTdir=o"], "--h0 and --cosi do not go with --aPlus"),
         (["points", "-D", "a.sft", "b.sft", *POINT], "'b.sft' belongs to no option: give one value for each"),
         (["search", "-D", "a.sft", *POINT, "--orbitTp=1167450000MJD"], "'1167450000MJD' is not a time"),
         (["search", "-D", "a.sft", "--frequency=3", *POINT], "unknown option --frequency"),

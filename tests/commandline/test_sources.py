@@ -55,7 +55,10 @@ WRONG = {
         "one time scale in s and in days",
     ),
     "days without a window": ("transientTauDays = 1", "go with transientWindowType"),
-    "no days": ("transientWindowType = rect\ntransientStartTime = 1e9\ntransientTauDays = 0", "tau must be positive"),
+    "no days": (
+        "transientWindowType = rect\ntransientStartTime = 1e9\ntransientTauDays = 0",
+        "transientTau must be positive",
+    ),
     "words for days": (
         "transientWindowType = rect\ntransientStartTime = 1e9\ntransientTauDays = x",
         "'x' is not a number",
@@ -202,8 +205,8 @@ def test_predictions_need_no_more_than_they_use(tmp_path, capsys):
         ([files, given, "--Alpha=1"], "--Alpha has no effect"),
         ([files, given, "--psi=1"], "--psi has no effect"),
         ([files, given, "--h0=1e-24", "--cosi=0"], "--Alpha is missing"),
-        ([files, given, *source, "--transientTau=100"], "go with transientWindowType"),
-        ([files, given, *rect[:4], "--transientWindowType=rect"], "transientStartTime, transientTau must be given"),
+        ([files, given, *source, "--transientTau=100"], "go with --transientWindowType"),
+        ([files, given, *rect[:4], "--transientWindowType=rect"], "--transientStartTime, --transientTau must be given"),
     ):
         assert main(["predict", *line]) == 1
         assert message in capsys.readouterr().err

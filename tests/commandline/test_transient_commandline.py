@@ -141,7 +141,7 @@ def test_simulated_signals_have_windows(tmp_path, capsys):
     for change, words in (
         (dict(transientWindowType="box"), "must be none, rect or exp"),
         (dict(transientWindowType="none"), "go with transientWindowType"),
-        (dict(transientTau=-1), "tau must be positive"),
+        (dict(transientTau=-1), "transientTau must be positive"),
     ):
         source = "; ".join(f"{name}={value}" for name, value in (keys | change).items())
         assert main([*common, f"--outSFTdir={tmp_path}/c", f"--injectionSources={{{source}}}"]) == 1
