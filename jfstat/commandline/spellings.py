@@ -825,6 +825,11 @@ def windows(arguments: Arguments, start: float, tsft: float) -> jfstat.Transient
             raise ValueError(f"{given} must not be negative, not {getattr(arguments, name):g}: give it in s.")
     if arguments.transient_tau is None:
         raise ValueError("--transient-tau is missing: give the smallest time scale in s.")
+    if arguments.transient_tau < tsft:
+        raise ValueError(
+            f"--transient-tau={arguments.transient_tau:g} is less than {tsft:g} s, an SFT, of which windows are made: "
+            "give at least that, or make shorter SFTs."
+        )
     first, offset = arguments.transient_t0Epoch, arguments.transient_t0Offset
     if first is not None and offset is not None:
         raise ValueError("--transient-t0Epoch and --transient-t0Offset exclude each other: give one.")

@@ -15,6 +15,9 @@ from jfstat.commandline.configfile import FALSE, TRUE
 Value = TypeVar("Value")
 LATEST_MJD = 1e6
 """Modified Julian dates end here, in the year 4596: a larger number is taken for GPS seconds."""
+MJD_OF_GPS = 44244, 1e5
+"""Plain numbers in this range are taken for modified Julian dates without MJD behind them: as GPS seconds they would
+be of the first days of 1980. With GPS behind it, such a number is in seconds."""
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
@@ -83,7 +86,7 @@ def gps(word: str) -> float:
     """Return GPS seconds from GPS seconds, a modified Julian date (TT, as in LALSuite) or ISO UTC."""
     plain = re.fullmatch(rf"({NUMBER})(GPS)?", word)
     if plain:
-        return float(plain[1])
+        return _seconds(word, plain[1])
     from astropy.time import Time
 
     days = re.fullmatch(r"(\d+\.?\d*)MJD", word)
@@ -102,7 +105,16 @@ def gps(word: str) -> float:
 def reference_time(word: str) -> str | float:
     """Return a GPS time: the text of GPS seconds, which keeps the nanoseconds, or a number as from `gps`."""
     plain = re.fullmatch(r"(\d+(\.\d*)?)(GPS)?", word)
+    if plain:
+        _seconds(word, plain[1])
     return plain[1] if plain else gps(word)
+
+
+def _seconds(word: str, number: str) -> float:
+    """Return GPS seconds; raise a ValueError for a number that must be a date."""
+    if MJD_OF_GPS[0] <= float(number) < MJD_OF_GPS[1] and word == number:
+        raise ValueError
+    return float(number)
 
 
 @option_type("a comma-separated list of numbers")

@@ -350,6 +350,7 @@ def test_plus_and_cross_stand_for_h0_and_cosi():
         (gps, "2017-01-03T05:58:06", START),
         (gps, "2017-01-03 05:58:06.25Z", START + 0.25),
         (gps, "51544.0MJD", 630719948.816),
+        (gps, "51544GPS", 51544.0),
         (number, ".5e3", 500.0),
         (numbers, "1e-23,2e-23", [1e-23, 2e-23]),
     ],

@@ -53,6 +53,8 @@ def test_files_of_options_are_overridden_and_some_options_add_up(capsys, tmp_pat
         ([*NEW, *WHEN, *SIGNAL, "--aPlus=1e-24", "--outSFTdir=o"], "--h0 and --cosi do not go with --aPlus"),
         (["points", "-D", "a.sft", "b.sft", *POINT], "'b.sft' belongs to no option: give one value for each"),
         (["search", "-D", "a.sft", *POINT, "--orbitTp=1167450000MJD"], "'1167450000MJD' is not a time"),
+        (["search", "-D", "a.sft", *POINT, "--orbitTp=57755.5"], "'57755.5' is not a time"),
+        (["search", "-D", "a.sft", *POINT, "--refTime=57755"], "'57755' is not a time"),
         (["search", "-D", "a.sft", "--frequency=3", *POINT], "unknown option --frequency"),
     ],
 )

@@ -162,7 +162,7 @@ def test_strain_without_injections_is_refused(tmp_path, capsys):
     assert status == 1 and "hold no good second of H1 with continuous waves in the hardware" in err
     write_gwosc(tmp_path / "V-V1_A-1256700000-64.hdf5", "V1", START, x, 4096)
     status, _, err = said([f"--frame-files={tmp_path}", "--IFOs=V1"], capsys)
-    assert status == 1 and "detectors are of V1, and only H1, H2, L1" in err
+    assert status == 1 and "--IFOs are of V1, and only H1, H2, L1" in err
     assert find_strain(tmp_path, detector="V1").stretches
 
 

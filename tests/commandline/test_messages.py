@@ -50,7 +50,7 @@ SAID = [
     ([*SEARCH, "--BSGLthreshold=1", "--IFOs=H1"], "--BSGLthreshold compares detectors"),
     ([*SEARCH, "--RankingStatistic=BSGL", "--noDetails"], "several detectors, and no --noDetails"),
     ([*SEARCH, "--backgroundPositions=5"], "--backgroundPositions must be a whole number from 10 to 10000, not 5."),
-    ([*SEARCH, "--transient-WindowType=rect", "--transient-tau=1", "--transient-t0Band=1e30"], "--transient-t0Band"),
+    ([*SEARCH, "--transient-WindowType=rect", "--transient-tau=7200", "--transient-t0Band=1e30"], "--transient-t0Band"),
     ([*LATTICE[:-1], "--metricMismatch=3"], "--metricMismatch must be between 0 and 1"),
     ([*LATTICE, "--segments=2", "--cohMaxMismatch=3"], "--cohMaxMismatch must be a number between 0 and 1"),
     ([*LATTICE, "--skyRadius=9"], "--skyRadius must be above 0 and at most pi"),

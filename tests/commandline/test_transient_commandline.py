@@ -151,6 +151,7 @@ def test_simulated_signals_have_windows(tmp_path, capsys):
 WRONG = {
     "window missing": (["--transient-tau=7200"], "--transient-tau needs --transient-WindowType"),
     "statistics without window": (["--outputTransientStats=x"], "--outputTransientStats needs --transient-WindowType"),
+    "windows within an SFT": (["--transient-WindowType=rect", "--transient-tau=600"], "is less than 1800 s, an SFT"),
     "time scale missing": (["--transient-WindowType=exp"], "--transient-tau is missing"),
     "two starts": ([*RANGE, f"--transient-t0Epoch={START}", "--transient-t0Offset=3"], "exclude each other"),
     "negative step": ([*RANGE, "--transient-dt0=-3"], "--transient-dt0 must be positive"),
