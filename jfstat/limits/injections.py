@@ -13,6 +13,7 @@ from jfstat import kinds
 from jfstat.data.checks import check_data
 from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.observation import Observation
 from jfstat.display import Displayed
 from jfstat.limits.analytic import checked_mismatch, checked_strains, checked_threshold
 from jfstat.limits.population import MOST_SIGNALS, Population
@@ -200,15 +201,22 @@ def settled(
     return strains, *quantile(strains, wanted)
 
 
-def signal_fa_fb(matrix: AntennaMatrix, level: jax.Array, canonical: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return Fa and Fb of a signal at its template, up to the phase between reference time and mid-time of the data.
+def signal_fa_fb(
+    observation: Observation, point: Doppler, amplitude: Amplitude, matrix: AntennaMatrix
+) -> tuple[jax.Array, jax.Array]:
+    """Return Fa and Fb of a signal at its template, of which its phi0 is the phase at the reference time.
 
-    The formula is x = sqrt(Sinv_Tsft/2) M A^mu, with x = (Re Fa, Re Fb, -Im Fa, -Im Fb): the inverse of
-    XLALEstimatePulsarAmplitudeParams, see `jfstat.statistic.amplitude.amplitude_vector`.
+    The formula is x = sqrt(Sinv_Tsft/2) M A^mu, with x = (Re Fa, Re Fb, -Im Fa, -Im Fb) and phases at the reference
+    time: the inverse of XLALEstimatePulsarAmplitudeParams, see `jfstat.statistic.amplitude.amplitude_vector`. Phases of
+    Fa and Fb are at the data's mid-time.
     """
     A, B, C = matrix
-    a1, a2, a3, a4 = jnp.sqrt(level / 2) * canonical
-    return jax.lax.complex(A * a1 + C * a2, -A * a3 - C * a4), jax.lax.complex(C * a1 + B * a2, -C * a3 - B * a4)
+    a1, a2, a3, a4 = jnp.sqrt(noise_level(observation) / 2) * amplitude.canonical
+    angle = 2 * jnp.pi * observation.source(point).cycles_at_middle
+    turn = jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
+    fa = jax.lax.complex(A * a1 + C * a2, -A * a3 - C * a4)
+    fb = jax.lax.complex(C * a1 + B * a2, -C * a3 - B * a4)
+    return turn * fa, turn * fb
 
 
 def whitened(fa: jax.Array, fb: jax.Array, matrix: AntennaMatrix) -> jax.Array:
@@ -231,7 +239,7 @@ def _terms(data: FstatData, points: Doppler, amplitudes: Amplitude) -> tuple[jax
         def of_segment(own: FstatData) -> tuple[jax.Array, ...]:
             matrix = total_matrix(antenna_matrix(own.observation, point))
             fa, fb = (jnp.sum(x) for x in own.fa_fb(point))
-            signal = signal_fa_fb(matrix, noise_level(own.observation), amplitude.canonical)
+            signal = signal_fa_fb(own.observation, point, amplitude, matrix)
             x, y = whitened(fa, fb, matrix), whitened(*signal, matrix)
             return two_f(fa, fb, matrix), x @ y, y @ y
 

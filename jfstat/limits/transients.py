@@ -22,7 +22,6 @@ from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.signal.transientwindow import TransientWindow
 from jfstat.statistic.atoms import Atoms, atoms
 from jfstat.statistic.combine import AntennaMatrix
-from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.transients import TransientRange, Windows, compiled_map
 from jfstat.validation import NumberLike, probability, whole
 
@@ -147,13 +146,12 @@ def _critical(
     windows: Windows,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the least h0 from which on each injection is detected, and the largest 2F of the data there: (n,) each."""
-    level = noise_level(data.observation)
 
     def one(injection: tuple[Doppler, Amplitude, TransientWindow, jax.Array]) -> tuple[jax.Array, jax.Array]:
         point, amplitude, window, kept = injection
         own = atoms(data, point, sizes=sizes)
         shape = kept * window.mean(own.start, own.end, own.epoch)
-        fa, fb = signal_fa_fb(AntennaMatrix(own.A, own.B, own.C), level, amplitude.canonical)
+        fa, fb = signal_fa_fb(data.observation, point, amplitude, AntennaMatrix(own.A, own.B, own.C))
         fa, fb = (x * with_axes(shape, x.ndim).astype(x.dtype) for x in (fa, fb))
         alone = compiled_map(replace(own, Fa=fa, Fb=fb), windows).twoF
         nothing = compiled_map(own, windows).twoF
