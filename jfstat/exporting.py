@@ -18,6 +18,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.data.normalised import BandLayout, NormalisedSFTs
 from jfstat.data.observation import Observation
 from jfstat.data.slicesizes import AtomSizes
+from jfstat.data.windowtimes import WindowTimes
 from jfstat.geometry.barycenter import Direction
 from jfstat.geometry.frequencies import Motion
 from jfstat.geometry.nearby import Sites
@@ -55,7 +56,7 @@ CLASSES += (SemicoherentAmplitude, SemicoherentFstat, Sites, State, Track, Traje
 CLASSES += (ViterbiPath, AtomSizes, NarrowPlan, NarrowSizes, Pieces, Times, AmplitudePosterior, AmplitudePrior)
 CLASSES += (Cosine, FermiDirac, HalfNormal, LogUniform, Model, Normal, Uniform)
 CLASSES += (BandLayout, EllipticityLikelihoods, Exponential, NormalisedPower, NormalisedSFTs, PolarisationFstat)
-CLASSES += (TimingErrors,)
+CLASSES += (TimingErrors, WindowTimes)
 CLASSES += (DualHarmonicAmplitude, DualHarmonicPosterior, DualHarmonicPrior, PosteriorDensity, NoiseEnergy)
 """All public pytrees but named tuples, and those that they hold."""
 TUPLES = (Motion, Resampled)

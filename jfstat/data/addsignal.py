@@ -41,8 +41,8 @@ def add_signal(
     must agree better than that. 2F of the signal alone is `predict_twoF` less 4 for rectangular SFTs; with a window w,
     the fraction mean(w)^2/mean(w^2) of it, 2/3 for Hann.
 
-    Of data from `windowed` it is a transient signal that is added, since their weights are those of the window, which
-    is averaged over each SFT. Other transient signals are added by `inject`.
+    Of data from `windowed` it is the transient signal with this window that is added. Other transient signals are
+    added by `inject`.
 
     Parameters
     ----------
@@ -181,10 +181,11 @@ def signal_spectra(data: FstatData, point: Doppler, amplitude: Amplitude, tapere
     def one(detector: tuple[jax.Array, jax.Array, Trajectory, jax.Array]) -> jax.Array:
         start, weight, trajectory, response = detector
         wave = _wave(source, canonical, data, block, trajectory, response)
-        seen = mask(start, weight, observation.tsft, band, n_band, tapered)
+        seen = mask(start, weight, observation.tsft, band, n_band, tapered) * within.astype(jnp.float32)
         return _band_spectrum(wave * seen.astype(wave.dtype), data)
 
-    detectors = (observation.start, observation.weight, observation.trajectory, observation.response)
+    weight, within = _weights(data)
+    detectors = (observation.start, weight, observation.trajectory, observation.response)
     return jax.lax.map(one, jax.tree.map(jnp.asarray, detectors))
 
 
@@ -213,9 +214,23 @@ def noise_spectra(key: jax.Array, data: FstatData, tapered: float) -> jax.Array:
     def one(detector: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         own, start, weight = detector
         # bins of whitened SFTs have unit power, so the spectral density of the whole is the weight over Tsft
-        power = mean_power(time, step, start, weight, observation.tsft, tapered) / (observation.tsft * step)
+        power = within * mean_power(time, step, start, weight, observation.tsft, tapered) / (observation.tsft * step)
         parts = jax.random.normal(own, (2, n), jnp.float32) * jnp.sqrt(0.5 * power).astype(jnp.float32)[None]
         return _band_spectrum(jax.lax.complex(parts[0], parts[1]), data)
 
+    weights, within = _weights(data)
     keys = jax.random.split(key, len(observation.detectors))
-    return jax.lax.map(one, (keys, jnp.asarray(observation.start), jnp.asarray(observation.weight)))
+    return jax.lax.map(one, (keys, jnp.asarray(observation.start), weights))
+
+
+def _weights(data: FstatData) -> tuple[jax.Array, jax.Array]:
+    """Return the noise weights of SFTs, (D, S) float64, and a factor of them over time, (FINER * n_band,) float64.
+
+    The factor is 1 but for windowed data, where it is the square of the window: data are multiplied by the window, and
+    so is the transient signal in them, as well as the amplitude of the noise.
+    """
+    n, step, window = FINER * data.layout.n_band, data.band.dt / FINER, data.observation.window
+    if window is None:
+        return jnp.asarray(data.observation.weight), jnp.ones(n)
+    time = data.band.start + step * jnp.arange(n, dtype=jnp.float64)
+    return jnp.asarray(window.weight), window.mean_power(time, step)

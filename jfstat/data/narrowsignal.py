@@ -90,8 +90,12 @@ def narrow_signal(data: NarrowData, doppler: Doppler, amplitude: Amplitude, tape
             return samples + jax.ops.segment_sum(each, block, n_blocks), None
 
         empty = jnp.zeros((n_blocks, 5, NODES), relative.dtype)
-        quadrature = jnp.stack([jnp.asarray(x) for x in window_quadrature(tapered)], axis=1)
-        return jnp.moveaxis(jax.lax.scan(add, empty, quadrature)[0], 1, 0)
+        return jnp.moveaxis(jax.lax.scan(add, empty, jnp.stack(quadrature, axis=1))[0], 1, 0)
 
-    detectors = (relative, pattern, data.sites.time, observation.trajectory, observation.start, observation.weight)
+    places, shares = (jnp.asarray(x) for x in window_quadrature(tapered))
+    if (seen := observation.window) is None:
+        times, weights, quadrature = observation.start, observation.weight, (places, shares)
+    else:  # its slices stand for SFTs, whose own window has its mean
+        times, weights, quadrature = seen.time, seen.share, (jnp.zeros(1), jnp.sum(shares)[None])
+    detectors = (relative, pattern, data.sites.time, observation.trajectory, times, weights)
     return jax.lax.map(one, jax.tree.map(jnp.asarray, detectors))

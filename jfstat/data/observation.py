@@ -18,6 +18,7 @@ from jfstat.data.noise import (
     NoiseLike,
     noise_weights,
 )
+from jfstat.data.windowtimes import WindowTimes
 from jfstat.display import Displayed, Facts, is_known, memory
 from jfstat.geometry.antenna import harmonics_of, pattern_coefficients
 from jfstat.geometry.barycenter import MAX_DELAY
@@ -99,6 +100,8 @@ class Observation(Displayed):
     detectors : tuple of str, static
     ephemeris : str, static
         Name of the solar-system ephemeris.
+    window : WindowTimes or None
+        Of data from `windowed`: at which times they count. `weight` then has means over SFTs.
     """
 
     trajectory: Trajectory
@@ -115,6 +118,7 @@ class Observation(Displayed):
     reftime: GPSTime
     detectors: tuple[str, ...] = field(metadata=dict(static=True))
     ephemeris: str = field(metadata=dict(static=True))
+    window: WindowTimes | None = None
 
     def reference(self, point: Doppler) -> jax.Array:
         """Return the reference time of a template, s since the epoch, () float64."""
@@ -171,7 +175,7 @@ class Observation(Displayed):
         Observations of any length then share the programs that start from Fa and Fb.
         """
         none = np.zeros((*self.shape, len(self.detectors), 0))
-        return replace(self, trajectory=Trajectory(none, none), start=none, weight=none)  # type: ignore[arg-type]
+        return replace(self, trajectory=Trajectory(none, none), start=none, weight=none, window=None)  # type: ignore
 
     @property
     def in_few_sizes(self) -> Observation:
@@ -191,6 +195,7 @@ class Observation(Displayed):
             trajectory=replace(self.trajectory, coefficients=coefficients),
             start=np.pad(np.asarray(self.start), [*none, (0, more)], "edge"),
             weight=np.pad(np.asarray(self.weight), [*none, (0, more)]),
+            window=None if self.window is None else self.window.without_sfts,
         )
 
     @property
@@ -260,16 +265,21 @@ class Observation(Displayed):
     def quadrature(self, n_nodes: int, every: int = 1) -> tuple[jax.Array, jax.Array]:
         """Return times within the SFTs, s since the epoch, and their weights in averages: (D, n) float64 each.
 
-        Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one.
+        Gauss-Legendre quadrature with `n_nodes` times in every SFT, or only in each `every`-th one. Of windowed data
+        the times are those of the window's slices.
         """
+        if self.window is not None:
+            return jnp.asarray(self.window.time), jnp.asarray(self.window.share)
         return _quadrature(self.start, self.weight, self.tsft, n_nodes, every)
 
     def phase_times(self) -> tuple[np.ndarray, np.ndarray]:
         """Return times and weights as `quadrature` does, for averages of phases, without segments, not traced.
 
         These are the middles of the SFTs or, if there are fewer than `FEW_SFTS`, so many times in each that phases of
-        all parameters differ at some.
+        all parameters differ at some. Of windowed data they are those of the window's slices.
         """
+        if self.window is not None:
+            return np.asarray(self.window.time), np.asarray(self.window.share)
         n = int(np.max(np.sum(np.asarray(self.weight) > 0, axis=-1)))
         n_nodes = 1 if n >= FEW_SFTS else -(-2 * FEW_SFTS // max(n, 1))
         # by NumPy: each of JAX's operations would be compiled for each number of SFTs
@@ -514,7 +524,14 @@ def weighted(
     """Return the observation with other noise weights of its SFTs, (n_sfts,) float64 for each detector.
 
     Signals' response is left as it is unless these are weights by other floors; see `Noise.signal_response`.
+
+    Raises
+    ------
+    ValueError
+        If the observation is of windowed data.
     """
+    if observation.window is not None:
+        raise ValueError("data are windowed already: leave out stretches before, and give windowed the prepared data.")
     if response is not None:
         observation = replace(observation, signal_response=on_device(np.array(response)))
     starts, tsft, epoch = np.asarray(observation.start), float(observation.tsft), int(observation.epoch)

@@ -146,7 +146,8 @@ def mean_power(
     # of repeated SFTs the first one counts
     own = jnp.searchsorted(start, start[last], side="left")
     partial = whole[own] + weight[own] * window_power(fraction, tapered)
-    return jnp.diff(jnp.where(begun > 0, partial, 0.0)) * (tsft / step)
+    # sums of weights lose some 1e-16, so that differences between SFTs may be less than zero
+    return jnp.maximum(jnp.diff(jnp.where(begun > 0, partial, 0.0)), 0.0) * (tsft / step)
 
 
 def half_widths(band: Band) -> tuple[jax.Array, jax.Array]:

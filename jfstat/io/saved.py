@@ -27,6 +27,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.noise import NO_BIAS
 from jfstat.data.observation import Observation
+from jfstat.data.windowtimes import WindowTimes
 from jfstat.files import opened, unreadable
 from jfstat.geometry.nearby import Sites
 from jfstat.geometry.trajectory import Trajectory
@@ -41,12 +42,12 @@ from jfstat.version import __version__
 Saved: TypeAlias = FstatData | NarrowData | Observation | Doppler | Orbit | Amplitude
 """What `save` takes."""
 WHOLE = {kind.__name__: kind for kind in (FstatData, NarrowData, Observation, Doppler, Orbit, Amplitude)}
-PARTS = {kind.__name__: kind for kind in (Trajectory, GPSTime, Band, Layout, Sites)}
+PARTS = {kind.__name__: kind for kind in (Trajectory, GPSTime, Band, Layout, Sites, WindowTimes)}
 """Classes of what a file holds by themselves, and of their parts."""
-FORMAT, FORMAT_NAME = 2, "jfstat data"
+FORMAT, FORMAT_NAME = 3, "jfstat data"
 """Version of the format, one more after any change of the fields of these classes or of their meaning; and its name.
 
-Format 1 has no `Observation.signal_response`, which is then that of given floors.
+Format 1 has no `Observation.signal_response`, which is then that of given floors, and format 2 no `Observation.window`.
 """
 HEADER = "header.json"
 CHUNK = 1 << 24
@@ -313,6 +314,8 @@ def _built(node: Node, arrays: Mapping[str, Any]) -> Any:
     parts = {name: _built(part, arrays) for name, part in given.items()}
     if kind is Observation and "signal_response" not in parts:  # of format 1
         parts["signal_response"] = jax.numpy.tile(jax.numpy.array(NO_BIAS), (*np.shape(parts["epoch"]), 1))
+    if kind is Observation:  # of formats 1 and 2
+        parts.setdefault("window", None)
     if what != "class" or set(parts) != {field.name for field in fields(kind)}:
         raise ValueError("the fields are others")
     for name, part in parts.items():

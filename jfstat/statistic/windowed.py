@@ -15,12 +15,15 @@ from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation, weighted
 from jfstat.data.slices import slice_moments
+from jfstat.data.windowtimes import window_times
 from jfstat.maths.arrays import any_traced, on_device
 from jfstat.public import public
 from jfstat.signal.transientwindow import TransientWindow, tapered_mean, window_mean
 
 STEPS = 256
 """Number of slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
+PARTS = 64
+"""Number of parts of an SFT in each of which a window without taper counts as constant."""
 TAPERED_STEPS = 1024
 """Number of slices of each part of a tapered window, of which it has three or five."""
 
@@ -54,7 +57,7 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
     TypeError
         If an argument is of another kind.
     ValueError
-        If `window` is a stack or holds no data, or if an argument is traced.
+        If `window` is a stack or holds no data, if `data` are windowed already, or if an argument is traced.
     """
     check_data(data)
     _refuse_traced(data.band)
@@ -96,16 +99,21 @@ def _observation_within(observation: Observation, window: TransientWindow) -> Ob
     moments = np.einsum("dkij,k->dij", moments, square)
     if not np.any(moments):
         raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
-    starts = jnp.asarray(observation.start)
-    # the mean square over an SFT; part of it may be outside a constant window
-    if window.taper is None:
-        covered = np.asarray(window.mean(starts, starts + tsft, epoch))
-        covered = covered if window.shape == "rectangular" else covered**2
-    else:
-        covered = _mean_square(window, starts, starts + tsft, epoch)
-    weights = np.asarray(observation.weight) * covered
+    start, weight = np.asarray(observation.start), np.asarray(observation.weight)
     inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
-    return replace(weighted(observation, list(weights), inverse), moments=on_device(moments))
+    own = weighted(observation, list(weight * _mean_square_of_sfts(window, start, tsft, epoch)), inverse)
+    times = window_times(window, epoch, start, weight, tsft)
+    return replace(own, moments=on_device(moments), window=jax.device_put(times))
+
+
+def _mean_square_of_sfts(window: TransientWindow, start: np.ndarray, tsft: float, epoch: int) -> np.ndarray:
+    """Return the mean square of a window over SFTs, parts of which may be outside, same shape as `start`."""
+    if window.taper is not None:
+        return _mean_square(window, start, start + tsft, epoch)
+    if window.shape == "rectangular":  # whose square is itself
+        return np.asarray(window.mean(jnp.asarray(start), jnp.asarray(start + tsft), epoch))
+    edges = jnp.asarray(start[..., None] + tsft * np.arange(PARTS + 1) / PARTS)
+    return np.mean(np.asarray(window.mean(edges[..., :-1], edges[..., 1:], epoch)) ** 2, axis=-1)
 
 
 def _sharp_steps(window: TransientWindow, epoch: int) -> tuple[np.ndarray, np.ndarray]:

@@ -229,7 +229,7 @@ def test_injected_windows_are_as_long_as_they_say(case):
     window = jfstat.TransientWindow("rectangular", START + 5 * 1800, 6.5 * 1800)
     always, now = (next(iter(jfstat.inject(quiet, [s]))).data for s in ((POINT, LOUD), (POINT, LOUD, window)))
     assert not np.any(now[:5]) and not np.any(now[12:])
-    np.testing.assert_array_equal(now[5:11], always[5:11])
+    np.testing.assert_allclose(now[5:11], always[5:11], rtol=5e-4)  # bins far from a transient signal are sums, too
     half = np.linalg.norm(now[11]) / np.linalg.norm(always[11])
     assert abs(half - np.sqrt(0.5)) < 0.1  # the pattern varies, and half an SFT ends suddenly
     np.testing.assert_array_equal(next(iter(jfstat.inject(quiet, [(POINT, LOUD, None)]))).data, always)

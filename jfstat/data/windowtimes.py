@@ -1,0 +1,100 @@
+"""How much of prepared data counts at each time once they are multiplied by a transient window; see `windowed`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jfstat.signal.transientwindow import TransientWindow
+
+LEAST_SLICES, MOST_SLICES = 256, 1 << 15
+"""Least and largest number of slices of a window."""
+PER_SFT = 4
+"""Number of slices of a window in the length of an SFT, within the limits above."""
+WITHIN = 8
+"""Number of parts of a slice, in each of which the window counts as constant."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class WindowTimes:
+    """The square of a transient window in equal slices of time, and the data's times and weights in these.
+
+    Averages over SFTs are too coarse for windows of a few SFTs, or that cut an SFT.
+
+    Attributes
+    ----------
+    edges : (n + 1,) float64
+        Edges of the slices, s since the epoch: the first and the last are the window's ends.
+    power : (n,) float64
+        Mean square of the window in each slice.
+    weight : (D, S) float64
+        Noise weights of the SFTs without the window.
+    time, share : (D, n) float64
+        Mean time of the data in each slice, s since the epoch, and the sum of the noise weights there times the
+        window's square and the covered fractions of the SFTs.
+    """
+
+    edges: jax.Array
+    power: jax.Array
+    weight: jax.Array
+    time: jax.Array
+    share: jax.Array
+
+    @property
+    def without_sfts(self) -> WindowTimes:
+        """The same without the weights of SFTs, whose number is the data's."""
+        return replace(self, weight=np.zeros((*np.shape(self.weight)[:-1], 0)))  # type: ignore[arg-type]
+
+    def mean_power(self, time: jax.Array, step: jax.Array) -> jax.Array:
+        """Return the mean square of the window over intervals of a length `step` around times, same shape, float64."""
+        upto = jnp.append(0.0, jnp.cumsum(self.power * jnp.diff(self.edges)))
+        low, high = (jnp.interp(time + x * step, self.edges, upto) for x in (-0.5, 0.5))
+        return (high - low) / step
+
+
+def window_times(
+    window: TransientWindow, epoch: int, start: np.ndarray, weight: np.ndarray, tsft: float
+) -> WindowTimes:
+    """Return what data are multiplied by with a window, NumPy arrays.
+
+    Parameters
+    ----------
+    window : TransientWindow
+        One window, concrete.
+    epoch : int
+        GPS time from which times count, s.
+    start, weight : (D, S) float64
+        SFTs' start times, s since the epoch, and noise weights, as an `Observation` has them.
+    tsft : float
+        Length of an SFT, s.
+    """
+    first, *_, last = np.asarray(window.breaks) - epoch
+    n = int(np.clip(2 ** np.ceil(np.log2(PER_SFT * (last - first) / tsft)), LEAST_SLICES, MOST_SLICES))
+    fine = np.linspace(first, last, WITHIN * n + 1)
+    square = np.asarray(window.mean(jnp.asarray(fine[:-1]), jnp.asarray(fine[1:]), epoch)) ** 2
+    middle = 0.5 * (fine[1:] + fine[:-1]).reshape(n, WITHIN)
+    held = np.stack([np.diff(_weight_until(fine, *own, tsft)) * square for own in zip(start, weight, strict=True)])
+    held = held.reshape(len(start), n, WITHIN)
+    share = np.sum(held, axis=-1)
+    time = np.sum(held * middle, axis=-1) / np.where(share > 0, share, 1.0)
+    return WindowTimes(
+        edges=fine[::WITHIN],  # type: ignore[arg-type]
+        power=np.mean(square.reshape(n, WITHIN), axis=-1),  # type: ignore[arg-type]
+        weight=weight,  # type: ignore[arg-type]
+        time=np.where(share > 0, time, np.mean(middle, axis=-1)),  # type: ignore[arg-type]
+        share=share,  # type: ignore[arg-type]
+    )
+
+
+def _weight_until(time: np.ndarray, start: np.ndarray, weight: np.ndarray, tsft: float) -> np.ndarray:
+    """Return the sum of the weights of one detector's SFTs up to some times, an SFT in part by its fraction."""
+    start, weight = start[weight > 0], weight[weight > 0]
+    if not len(start):
+        return np.zeros(len(time))
+    known = np.stack([start, start + tsft], axis=-1).reshape(-1)
+    total = np.cumsum(weight)
+    return np.interp(time, known, np.stack([total - weight, total], axis=-1).reshape(-1))

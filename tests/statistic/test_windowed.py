@@ -1,0 +1,99 @@
+"""Windowed data: what metric, added signals and noise make of a window does not depend on the length of the SFTs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jfstat
+from jfstat.data.addsignal import silent
+from jfstat.data.sftmask import mean_power
+
+START = 1_238_770_800
+FREQ, SPAN = 1210.77, 43200
+SQRT_SX = [5e-24, 7e-24]
+POINT = jfstat.Doppler(2.9, 0.71, [FREQ, -2.2e-9], START + 1234)
+AMPLITUDE = jfstat.Amplitude(3e-24, 0.45, 0.3, 2.0)
+CUT = START + 6 * 1800 + 700  # within an SFT
+WINDOWS = {
+    "whole SFTs": jfstat.TransientWindow("rectangular", START + 6 * 1800, 9000.0),
+    "rectangular": jfstat.TransientWindow("rectangular", CUT, 9000.0),
+    "an SFT long": jfstat.TransientWindow("rectangular", CUT, 1800.0),
+    "exponential": jfstat.TransientWindow("exponential", CUT, 2000.0),
+    "short exponential": jfstat.TransientWindow("exponential", CUT, 600.0),
+    "tapered": jfstat.TransientWindow("rectangular", CUT, 6000.0, taper=3000.0),
+    "own": jfstat.TransientWindow(lambda x: jnp.cos(5 * x), CUT, 4000.0, end=2.0),
+}
+
+
+def prepared(tsft, kept=lambda t: t >= 0):
+    times = START + np.arange(0, SPAN, tsft)
+    stamps = {"H1": times, "L1": times[kept(times - START)]}
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"], timestamps=stamps, tsft=tsft, fmin=FREQ - 2.5, fmax=FREQ + 2.5, sqrt_sx=None
+    )
+    return jfstat.prepare(sfts, FREQ - 0.01, FREQ + 0.01, sqrt_sx=SQRT_SX, guard=2.3)
+
+
+@pytest.fixture(scope="module")
+def by_length():
+    def gap(t):  # L1 lacks an hour within the windows
+        return (t < 7 * 1800) | (t >= 9 * 1800)
+
+    return {tsft: prepared(tsft, gap) for tsft in (100, 1800)}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_nothing_depends_on_the_length_of_sfts(by_length, name):
+    window, found = WINDOWS[name], []
+    other = jfstat.Doppler(2.9, 0.71, [FREQ + 0.03 / float(window.tau), -2.2e-9], START + 1234)
+    for data in by_length.values():
+        own = jfstat.windowed(data, window)
+        quiet = jfstat.windowed(silent(data), window)
+        loud = jfstat.add_signal(quiet, POINT, AMPLITUDE)
+        here, there = (float(jfstat.twoF(loud, point)) for point in (POINT, other))
+        near = jfstat.add_signal(jfstat.narrow(quiet, POINT), POINT, AMPLITUDE)
+        loss = float(jfstat.mismatch(own, POINT, other, amplitude=AMPLITUDE))
+        expected = float(jfstat.predict_twoF(own, POINT, AMPLITUDE)) - 4
+        np.testing.assert_allclose([here, float(jfstat.twoF(near, POINT))], expected, rtol=3e-4)
+        np.testing.assert_allclose(loss, 1 - there / here, rtol=0.01, atol=1e-5)
+        found.append([expected, here, loss])
+    np.testing.assert_allclose(*found, rtol=2e-3)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["exponential", "rectangular"])
+def test_noise_in_windowed_data_is_chi_squared(by_length, name):
+    data = jfstat.windowed(by_length[1800], WINDOWS[name])
+    keys = jax.random.split(jax.random.key(3), 600)
+    values = jax.lax.map(lambda key: jfstat.twoF(jfstat.noise_like(key, data), POINT), keys, batch_size=50)
+    # mean and variance are 4 and 8, and the errors of their estimates sqrt(8/n) and sqrt(320/n)
+    assert abs(np.mean(values) - 4) < 3.5 * np.sqrt(8 / 600)
+    assert abs(np.var(values) - 8) < 3.5 * np.sqrt(320 / 600)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_has_no_power_less_than_zero(seed):
+    """Sums of weights that differ by rounding after SFTs of weight zero once gave noise of NaN."""
+    rng = np.random.default_rng(seed)
+    start = np.cumsum(rng.choice([1800, 5400], 60)).astype(float)
+    weight = rng.uniform(0.5, 2, 60) * (rng.random(60) < 0.7)
+    time = np.arange(-3600.0, start[-1] + 7200, 7.3)
+    power = mean_power(*(jnp.asarray(x) for x in (time, 7.3, start, weight, 1800.0)), 0.0)
+    assert np.all(np.asarray(power) >= 0)
+    np.testing.assert_allclose(np.sum(power) * 7.3, 1800 * np.sum(weight))
+
+
+def test_data_are_windowed_once_and_then_left_whole(by_length):
+    data = jfstat.windowed(by_length[1800], WINDOWS["rectangular"])
+    with pytest.raises(ValueError, match="data are windowed already"):
+        jfstat.windowed(data, WINDOWS["exponential"])
+    with pytest.raises(ValueError, match="data are windowed already"):
+        jfstat.leave_out(data, [(START, START + 1800)])
+
+
+def test_windowed_data_are_saved(by_length, tmp_path):
+    data = jfstat.windowed(by_length[1800], WINDOWS["exponential"])
+    again = jfstat.load(jfstat.save(data, tmp_path / "data.jf"))
+    assert jax.tree.structure(again) == jax.tree.structure(data)
+    jax.tree.map(np.testing.assert_array_equal, again, data)
