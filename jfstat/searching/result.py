@@ -150,11 +150,12 @@ def result_table(
     own : Identity
         Identity of the search, needed for the tables of units only.
     progress : bool
-        Whether to show the progress of many candidates' columns.
+        Whether to show the progress of candidates' columns that take long.
     """
     statistic, frequencies = task.statistic, Frequencies.of(task.data)
     found = candidates(task.stack, state.peaks, frequencies)
-    columns = _columns(task, found, state.peaks, asked.details, progress) | {"template": state.peaks.template}
+    columns = _columns(task._replace(progress=progress), found, state.peaks, asked.details)
+    columns |= {"template": state.peaks.template}
     if asked.lines is not None:
         columns["line"] = crossed_lines(task.data.observation, found, asked.lines)
     meta = search_meta(task, division, state, asked) | {
@@ -172,12 +173,12 @@ def result_table(
     return finished_table.in_units
 
 
-def _columns(task: Task, found: Doppler, peaks: Peaks, details: Details, progress: bool) -> dict[str, np.ndarray]:
+def _columns(task: Task, found: Doppler, peaks: Peaks, details: Details) -> dict[str, np.ndarray]:
     """Return the statistic's columns of all candidates, computed for some of them at a time."""
     k = len(peaks.template)
     size = COLUMNS_TOGETHER if task.statistic.columns_in_parts else max(k, 1)
     parts = []
-    with progress_bar(k, progress and k > size, "details", "candidates") as advance:
+    with progress_bar(k, task.progress and k > size, "details", "candidates") as advance:
         for first in range(0, max(k, 1), size):
             own = slice(first, first + size)
             points, kept = jax.tree.map(lambda x, own=own: x[own], (found, peaks))

@@ -217,6 +217,8 @@ class Task(NamedTuple):
     memo : dict or None
         Results of `Statistic.division` that `Statistic.parts` will use. None if nothing is kept, as when only the cost
         is wanted.
+    progress : bool
+        Whether `Statistic.columns` shows the progress of long work.
     """
 
     data: Any
@@ -224,6 +226,7 @@ class Task(NamedTuple):
     statistic: Statistic
     toplist: Toplist
     memo: dict[Any, Any] | None = None
+    progress: bool = False
 
     @property
     def reftime(self) -> GPSTime:

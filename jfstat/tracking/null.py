@@ -8,6 +8,7 @@ random path; the forward algorithm gives the ratio of a table's probabilities wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -25,7 +26,16 @@ from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.null import NullDistribution
 from jfstat.tracking.emission import optimal_power
-from jfstat.tracking.transitions import FLOOR, Jump, Lattice, Model, TransitionsLike, log_probabilities, refuse_scores
+from jfstat.tracking.transitions import (
+    FLOOR,
+    Jump,
+    Lattice,
+    Model,
+    TransitionsLike,
+    check_reach,
+    log_probabilities,
+    refuse_scores,
+)
 from jfstat.validation import is_whole, shown, whole
 
 BINS = 256
@@ -42,6 +52,8 @@ MOST_VALUES = 1 << 22
 """Largest number of values of 2F of a simulated table."""
 TOGETHER = 16
 """Number of tables that are computed side by side."""
+ALL_TABLES = TOGETHER + TABLES
+"""Number of simulated tables of each strength, with those from which the strengths are found."""
 
 
 @host(point=template_of_any)
@@ -87,8 +99,21 @@ def viterbi_null(
     TypeError
         If an argument is of another kind.
     ValueError
-        If an argument is missing or makes no sense, or transitions are of f1dot too.
+        If an argument is missing or makes no sense, or transitions are of f1dot too, or wider than the data's band.
     """
+    return null_of_paths(segments, point, transitions, n_frequencies, amplitude, seed)
+
+
+def null_of_paths(
+    segments: FstatData | int,
+    point: Doppler | None,
+    transitions: TransitionsLike,
+    n_frequencies: int | None,
+    amplitude: Amplitude | None,
+    seed: int = 0,
+    advance: Callable[[int], object] = lambda n: None,
+) -> NullDistribution:
+    """Return the distribution of `viterbi_null`; `advance` is called with how many more of `ALL_TABLES` are done."""
     weights = np.asarray(log_probabilities(transitions))
     refuse_scores(transitions)
     if weights.shape[1] > 1:
@@ -101,6 +126,7 @@ def viterbi_null(
                 "point is missing: neighbouring values of 2F are correlated by the antenna patterns there."
             )
         check_segments(segments)
+        check_reach(transitions, segments.layout.n_frequencies)
         check_sky("point", point)
         if amplitude is not None:
             check_amplitude(amplitude)
@@ -121,7 +147,7 @@ def viterbi_null(
         if n_segments * n > MOST_VALUES:
             raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
         templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
-    return _null(templates, weights[:, 0], whole(n_frequencies, "n_frequencies", 1), strength, seed)
+    return _null(templates, weights[:, 0], whole(n_frequencies, "n_frequencies", 1), strength, seed, advance)
 
 
 def _table_width(n_jumps: int) -> int:
@@ -244,9 +270,14 @@ class Simulation(NamedTuple):
 
 
 def _null(
-    templates: np.ndarray, weights: np.ndarray, n_frequencies: int, strength: np.ndarray | None, seed: int
+    templates: np.ndarray,
+    weights: np.ndarray,
+    n_frequencies: int,
+    strength: np.ndarray | None,
+    seed: int,
+    advance: Callable[[int], object],
 ) -> NullDistribution:
-    """The distribution from simulated tables; see `Simulation` for the arguments."""
+    """The distribution from simulated tables; see `Simulation` for the arguments, and `null_of_paths`."""
     n = templates.shape[-1]
     prior = weights - np.logaddexp.reduce(weights)
     known = None if strength is None else jnp.asarray(strength, jnp.float32)
@@ -256,11 +287,18 @@ def _null(
     # the mean ratio of probabilities says how rare tables of a strength are in noise
     _, ratios = _tables(own, _drawn(random, prior, templates.shape), jnp.asarray(TRIED, jnp.float32))
     mean = np.mean(np.diagonal(np.asarray(ratios, np.float64), axis1=1, axis2=2), axis=0)
+    advance(TOGETHER)
     strengths = jnp.asarray([0.0, *np.interp(FURTHER, np.maximum.accumulate(mean), TRIED)], jnp.float32)
     draws = (_drawn(random, prior, templates.shape) for _ in range(TABLES // TOGETHER))
-    drawn = [_tables(own, draw, strengths) for draw in draws]
+    drawn: list[tuple[jax.Array, jax.Array]] = []
+    for draw in draws:
+        drawn.append(_tables(own, draw, strengths))
+        if len(drawn) > 1:  # while these are computed the next are drawn
+            jax.block_until_ready(drawn[-2])
+            advance(TOGETHER)
     values = np.concatenate([np.asarray(x, np.float64).ravel() for x, _ in drawn])
     ratios = np.concatenate([np.asarray(x, np.float64).reshape(-1, len(strengths)) for _, x in drawn])
+    advance(TOGETHER)
     return NullDistribution.of_mixture("log_likelihood", values, ratios, n_frequencies / n)
 
 

@@ -18,7 +18,7 @@ from jfstat.signal.columns import one_row
 from jfstat.signal.templates import Amplitude, Doppler, template_of_row
 from jfstat.tracking.emission import check_band_of_segments, emission
 from jfstat.tracking.subbands import ending_within, subband_bins
-from jfstat.tracking.transitions import TransitionsLike, log_probabilities
+from jfstat.tracking.transitions import TransitionsLike, check_reach, refuse_scores
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def track(
         with the search's transitions and amplitude, in the row's sub-band if the search had any.
     transitions : int or array_like, optional
         Log-probabilities of jumps of -w, ..., w bins from one segment to the next, or w for equal probabilities; see
-        `viterbi`. By default those of the row's search, or 1. Bins are as wide as the spacing of
+        `viterbi`, but no other scores. By default those of the row's search, or 1. Bins are as wide as the spacing of
         ``segments.frequencies``, by default half the inverse of a segment's length.
     amplitude : Amplitude, optional
         Use the log-likelihood of a signal with this h0, cosi and psi in place of 2F/2; see
@@ -105,8 +105,8 @@ def track(
     TypeError
         If an argument is of another kind.
     ValueError
-        If `segments` has no segments, shapes are wrong, the template does not fit the data, or a row's sub-band is not
-        in their band.
+        If `segments` has no segments, shapes are wrong, the template does not fit the data, `transitions` are no
+        log-probabilities or wider than the band, or a row's sub-band is not in their band.
 
     Examples
     --------
@@ -119,9 +119,10 @@ def track(
         own, meta = template_of_row(one_row(point, "point"), "point"), point.meta  # type: ignore[union-attr]
         known = meta.get("amplitude")
         amplitude = Amplitude(**known) if amplitude is None and known else amplitude
-    if transitions is None:
-        transitions = np.asarray(meta.get("transitions", log_probabilities(1)[:, 0]))
+    jumps: Any = meta.get("transitions", 1) if transitions is None else transitions
     check_band_of_segments(segments, own)
+    check_reach(jumps, segments.layout.n_frequencies)
+    refuse_scores(jumps)
     if amplitude is not None:
         check_amplitude(amplitude)
     twoF = emission(segments, own, None)
@@ -129,7 +130,7 @@ def track(
     table = jnp.where(jnp.isnan(table), -jnp.inf, table)  # frequencies that the orbit moves out of the band
     if meta.get("subband") is not None:
         table = ending_within(table, *_subband_of_row(segments, float(own.fkdot[0]), meta))
-    return _track(segments, own, twoF, viterbi(table, transitions))
+    return _track(segments, own, twoF, viterbi(table, jumps))
 
 
 def _subband_of_row(segments: FstatData, freq: float, meta: Any) -> tuple[int, int]:

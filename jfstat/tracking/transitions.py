@@ -24,7 +24,9 @@ UNROLLED = 33
 """Largest number of jumps that are compiled one by one; more are compiled as a loop."""
 ROUNDING = 1e-3
 """Largest logarithm of a probability that may exceed 1 by rounding, in float32 too."""
-MOST_JUMPS = 10_000
+SUM_ROUNDING = 1e-6
+"""Largest error of the sum of what are taken for probabilities."""
+MOST_JUMPS = 10_001
 """Largest number of jumps of a model."""
 
 
@@ -173,6 +175,11 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
     ValueError
         If the transitions are malformed.
     """
+    return jnp.asarray(_table_of(transitions, name))
+
+
+def _table_of(transitions: TransitionsLike, name: str) -> np.ndarray | jax.Array:
+    """Return `log_probabilities`, as a NumPy array unless they are traced."""
     if is_traced(transitions):
         table: np.ndarray | jax.Array = transitions.astype(jnp.float64)
     elif is_whole(transitions):
@@ -191,17 +198,51 @@ def log_probabilities(transitions: TransitionsLike, name: str = "transitions") -
         )
     if isinstance(table, np.ndarray) and (np.isnan(table).any() or (table == np.inf).any() or table.max() == -np.inf):
         raise ValueError(f"{name} must be log-probabilities, not {shown(transitions)}: give finite ones or -inf.")
-    return jnp.asarray(table)
+    return table
 
 
 def refuse_scores(transitions: TransitionsLike, name: str = "transitions") -> None:
-    """Raise a ValueError for transitions that are no logarithms of probabilities, which evidences and chances of noise
-    need; the best path needs only their differences, and so takes any."""
+    """Raise a ValueError for transitions that are no logarithms of probabilities, which evidences, chances of noise and
+    limits need; the best path needs only their differences."""
     if is_traced(transitions) or is_whole(transitions):
         return
-    if np.max(float64_of(transitions, name)) > ROUNDING:
+    values = float64_of(transitions, name)
+    if np.max(values) > ROUNDING or _are_probabilities(values):
         raise ValueError(
             f"{name} must be log-probabilities, at most 0, not {shown(transitions)}: give np.log of probabilities."
+        )
+
+
+def refuse_probabilities(transitions: TransitionsLike, name: str = "transitions") -> None:
+    """Raise a ValueError for probabilities where their logarithms or other scores are wanted."""
+    if is_traced(transitions) or is_whole(transitions):
+        return
+    if _are_probabilities(float64_of(transitions, name)):
+        raise ValueError(
+            f"{name} must be log-probabilities or other scores, not probabilities, {shown(transitions)}: give np.log "
+            "of them."
+        )
+
+
+def _are_probabilities(values: np.ndarray) -> bool:
+    """Return whether values are evidently probabilities of jumps.
+
+    SOAP's scores [0, 1, 0] add up to 1 as well; with a probability of 1 there would be only one jump.
+    """
+    return bool(np.all((values >= 0) & (values < 1)) and abs(np.sum(values) - 1) <= SUM_ROUNDING)
+
+
+def check_reach(transitions: TransitionsLike, n_frequencies: int, name: str = "transitions") -> None:
+    """Raise a ValueError for jumps farther than from one end of the band to the other; traced ones are not checked."""
+    if is_traced(transitions):
+        return
+    table = np.asarray(_table_of(transitions, name))
+    bins = np.abs(np.arange(len(table)) - len(table) // 2)
+    farthest = int(np.max(bins[np.any(table > NONE, axis=1)]))
+    if farthest >= n_frequencies:
+        raise ValueError(
+            f"{name} must be jumps of up to {n_frequencies - 1} bins, as wide as the band is, not of {farthest}: give "
+            "fewer, or a wider band."
         )
 
 

@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike
 from jfstat.display import Displayed
 from jfstat.maths.arrays import is_traced
 from jfstat.public import public
-from jfstat.tracking.transitions import FLOOR, NONE, Lattice, Model, TransitionsLike, model_of, refuse_scores
+from jfstat.tracking.transitions import (
+    FLOOR,
+    NONE,
+    Lattice,
+    Model,
+    TransitionsLike,
+    model_of,
+    refuse_probabilities,
+    refuse_scores,
+)
 from jfstat.validation import float64_of
 
 
@@ -88,9 +97,10 @@ def viterbi(
         f1dots. For 2F it is ``twoF_by_segment(segments, point) / 2``. float32 stays float32. Impossible states have
         -inf. NaN is refused, and counts as -inf where values are traced.
     transitions : int or array_like
-        Log-probabilities of jumps from one segment to the next, by -w, ..., w bins upwards, (2 w + 1,). For tables with
-        f1dots also (2 w + 1, 2 v + 1), with jumps by -v, ..., v f1dots; without the second axis, f1dot does not jump. A
-        number w gives equal probabilities to all jumps by up to w bins.
+        Log-probabilities of jumps from one segment to the next, by -w, ..., w bins upwards, (2 w + 1,), or other
+        scores, of which only the differences matter for the path. For tables with f1dots also (2 w + 1, 2 v + 1), with
+        jumps by -v, ..., v f1dots; without the second axis, f1dot does not jump. A number w gives equal probabilities
+        to all jumps by up to w bins.
     drift : sequence of M int, optional
         Bins by which each f1dot moves the frequency from one segment to the next, in addition to the jump.
 
@@ -102,7 +112,8 @@ def viterbi(
     Raises
     ------
     ValueError
-        If an argument has another shape, or values that make no sense, such as NaN.
+        If an argument has another shape, or values that make no sense, such as NaN; or if `transitions` are
+        probabilities, all less than 1, that add up to 1.
 
     Examples
     --------
@@ -112,6 +123,7 @@ def viterbi(
     """
     table = checked_table(log_likelihood)
     model = model_of(transitions, drift, 1 if table.ndim == 2 else table.shape[2], table.dtype)
+    refuse_probabilities(transitions)
     return _viterbi(table, model.weights, model.lattice)
 
 

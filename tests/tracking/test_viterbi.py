@@ -182,7 +182,7 @@ def test_soapcws_path():
 
 def test_evidences_need_probabilities():
     """The best path needs differences alone."""
-    table, scores = np.ones((4, 5)), [0.3, 0.4, 0.3]
+    table, scores = np.ones((4, 5)), [0.3, 0.5, 0.3]
     assert jfstat.viterbi(table, scores).path.shape == (4,)
     for call in (
         lambda: jfstat.forward_backward(table, scores),
@@ -191,6 +191,27 @@ def test_evidences_need_probabilities():
     ):
         with pytest.raises(ValueError, match="transitions must be log-probabilities, at most 0"):
             call()
+
+
+@pytest.mark.parametrize(
+    "wrong", [[0.25, 0.5, 0.25], jnp.asarray([0.2, 0.2, 0.2, 0.2, 0.2]), np.full((3, 3), 1 / 9), [0.0, 0.4, 0.6]]
+)
+def test_probabilities_are_refused_in_place_of_their_logarithms(wrong):
+    table = np.ones((4, 5, 3) if np.ndim(wrong) == 2 else (4, 5))
+    with pytest.raises(
+        ValueError, match=r"^transitions must be log-probabilities or other scores.*give np\.log of them"
+    ):
+        jfstat.viterbi(table, wrong)
+    logs = jnp.log(jnp.asarray(wrong))
+    expected = jfstat.viterbi(table, logs).log_likelihood
+    traced = jax.jit(lambda x: jfstat.viterbi(table, x).log_likelihood)(logs)
+    constant = jax.jit(lambda x: jfstat.viterbi(x, np.asarray(logs)).log_likelihood)(table)
+    assert float(expected) == float(traced) == float(constant) == pytest.approx(4 + 3 * float(logs.max()))
+
+
+def test_many_small_probabilities_are_no_logarithms():
+    with pytest.raises(ValueError, match="transitions must be log-probabilities, at most 0"):
+        jfstat.forward_backward(np.ones((2, 5)), np.full(2001, 1 / 2001))
 
 
 @pytest.mark.parametrize(

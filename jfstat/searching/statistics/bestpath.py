@@ -26,6 +26,7 @@ from jfstat.maths.arrays import any_traced
 from jfstat.searching.division import Division
 from jfstat.searching.options import Keep
 from jfstat.searching.reduce.toplist import Peaks
+from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.statistic import Task
 from jfstat.searching.statistics.band import XlaStatistic, check_segments
 from jfstat.searching.statistics.mean import exact_columns
@@ -34,9 +35,9 @@ from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.bins import counts
 from jfstat.statistic.fstat import noise_level
 from jfstat.tracking.emission import emission, known_amplitude
-from jfstat.tracking.null import viterbi_null
+from jfstat.tracking.null import ALL_TABLES, null_of_paths
 from jfstat.tracking.subbands import best_of_each, ending_within, subband_bins
-from jfstat.tracking.transitions import FLOOR, NONE, model_of, plain_transitions
+from jfstat.tracking.transitions import FLOOR, NONE, check_reach, model_of, plain_transitions
 from jfstat.tracking.viterbi import ViterbiPath, viterbi
 from jfstat.validation import is_number, shown
 
@@ -124,8 +125,10 @@ class BestPath(XlaStatistic):
         return Amplitude(*self.amplitude) if isinstance(self.amplitude, tuple) else None
 
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
-        """Raise a ValueError for data without segments, and for options that paths do not have."""
+        """Raise a ValueError for data without segments or narrower than a jump, and for options that paths do not
+        have."""
         check_segments(data, keep, self.name)
+        check_reach(self.transitions, data.layout.n_frequencies)
         for name, value in {"cluster": keep.cluster, "lines": keep.lines}.items():
             if value is not None:
                 raise ValueError(f"{name} does not go with {self.name}, whose frequencies wander: leave it out.")
@@ -253,7 +256,8 @@ class BestPath(XlaStatistic):
             return np.empty(0)
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), task.stack)
         n = self._subband_bins(task.data)
-        null = viterbi_null(task.data, first, self.transitions, n_frequencies=n, amplitude=self.known)
+        with progress_bar(ALL_TABLES, task.progress, "false alarms", "simulated tables") as advance:
+            null = null_of_paths(task.data, first, self.transitions, n, self.known, advance=advance)
         rate = np.asarray(null.false_alarm(likelihood))
         if self.known is None:
             return rate
