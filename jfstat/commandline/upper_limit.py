@@ -139,6 +139,13 @@ def _loudest(path: str, fmin: float, fmax: float, segmented: bool) -> tuple[floa
     given = f"--candidates={path}"
     if "transient" in table.meta or {"max_twoF", "t0", "tau"} & set(table.colnames):
         raise ValueError(f"{given} is of transient signals, and the injections are persistent: give another table.")
+    if "transitions" in table.meta or "log_likelihood" in table.colnames:
+        raise ValueError(
+            f"{given} is of signals whose frequency wanders, and that of the injections does not: use "
+            "jfstat.path_upper_limit in Python."
+        )
+    if "power" in table.colnames:
+        raise ValueError(f"{given} is of power along tracks, which is not 2F: give the table of another search.")
     kinds = ("twoF", "mean_twoF")
     wanted, other = kinds[::-1] if segmented else kinds
     if wanted not in table.colnames and other in table.colnames:

@@ -1,5 +1,7 @@
 """Sensitivity and upper limits against brute force: injections into SFTs, one at a time, and cows3."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -245,6 +247,9 @@ def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
         ({"freq": [100.0] * 4}, {}, ["--segments=2"], "no candidate from --Freq=199.999 to 200.001"),
         ({"t0": [0.0] * 4}, {}, ["--segments=2"], "transient"),
         ({}, {"transient": {}}, ["--segments=2"], "transient"),
+        ({"log_likelihood": [9.0] * 4}, {}, ["--segments=2"], "wanders.*jfstat.path_upper_limit"),
+        ({}, {"transitions": [-1.0] * 3}, ["--segments=2"], "wanders.*jfstat.path_upper_limit"),
+        ({"power": [9.0] * 4}, {}, ["--segments=2"], "power along tracks"),
     ):
         QTable(columns | changes, meta=meta).write(tmp_path / "found.ecsv", overwrite=True)
         status = main(["upper-limit", *words, *segments, "--mismatch=0.1"])
@@ -253,7 +258,7 @@ def test_the_command_line_says_what_the_library_does(tmp_path, capsys):
             assert (status, said.err) == (0, "")
             assert "threshold               25.0000  mean 2F of 2 segments" in said.out
         else:
-            assert status == 1 and message in said.err and said.err.count("\n") == 1
+            assert status == 1 and re.search(message, said.err) and said.err.count("\n") == 1
     QTable({"freq": [200.0], "twoF": [40.0]}).write(tmp_path / "found.ecsv", overwrite=True)
     assert main(["upper-limit", *words, "--segments=2"]) == 1
     assert "leave out --segments" in capsys.readouterr().err

@@ -17,6 +17,7 @@ import jfstat
 from jfstat.commandline import main
 from jfstat.statistic.null import NullDistribution
 from jfstat.statistic.semicoherent import semicoherent_terms
+from jfstat.tracking.null import ALL_TABLES, null_of_paths
 
 START = 1_167_458_304
 SEGMENTS, LENGTH = 6, 43200
@@ -155,6 +156,8 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
     )
     assert abs(float(first["h0"]) - float(AMPLITUDE.h0)) < 4 * float(first["h0_error"])
     assert found.meta["transitions"] == pytest.approx([-np.log(3)] * 3)
+    jfstat.write_candidates(found, tmp_path / "found.txt")
+    assert jfstat.read_candidates(tmp_path / "found.txt").meta["transitions"] == found.meta["transitions"]
     assert found.meta["n_templates"] == 5
     assert found.meta["false_alarm"] == pytest.approx(5 * float(first["false_alarm"]), rel=1e-3)
     assert sum(found.meta["twoF_histogram"]) == found.meta["n_twoF"] == 5 * len(segments.frequencies)
@@ -460,6 +463,50 @@ def test_the_null_distribution_against_simulated_tables():
     assert again.threshold(1e-3) == x
     other = jfstat.viterbi_null(8, transitions=transitions, n_frequencies=200, seed=1)
     assert other.false_alarm(x) == pytest.approx(1e-3, rel=0.3)
+
+
+def test_tracks_take_logarithms_of_probabilities(segments):
+    """Also those that are traced, or constants of a program; by default those of jumps by a bin."""
+    point, shares = template(), np.array([0.25, 0.5, 0.25])
+    with pytest.raises(ValueError, match=r"^transitions must be log-probabilities, at most 0.*give np\.log"):
+        jfstat.track(segments, point, shares)
+    with pytest.raises(ValueError, match=r"^transitions must be log-probabilities, at most 0"):
+        jfstat.track(segments, point, [0.0, 1.0, 0.0])
+    expected = float(jfstat.track(segments, point, np.log(shares)).log_likelihood)
+    traced = jax.jit(lambda x: jfstat.track(segments, point, x).log_likelihood)(jnp.log(shares))
+    constant = jax.jit(lambda x: jfstat.track(segments, x, np.log(shares)).log_likelihood)(point)
+    assert expected == pytest.approx(float(traced), rel=1e-6) == pytest.approx(float(constant), rel=1e-6)
+    usual = jax.jit(lambda x: jfstat.track(segments, x).log_likelihood)(point)
+    assert float(usual) == pytest.approx(float(jfstat.track(segments, point, 1).log_likelihood), rel=1e-6)
+
+
+def test_jumps_wider_than_the_band_are_refused(segments):
+    n = segments.layout.n_frequencies
+    beyond = np.concatenate([[-np.inf] * n, np.log([0.25, 0.5, 0.25]), [-np.inf] * n])  # never farther than a bin
+    assert jfstat.track(segments, template(), n - 1).path.shape == (SEGMENTS,)
+    assert jfstat.track(segments, template(), beyond).path.shape == (SEGMENTS,)
+    for call in (
+        lambda: jfstat.track(segments, template(), n),
+        lambda: jfstat.viterbi_null(segments, template(), n),
+        lambda: jfstat.plan_search(segments, template(), jfstat.BestPath(n)),
+    ):
+        with pytest.raises(ValueError, match=rf"^transitions must be jumps of up to {n - 1} bins, .* not of {n}: "):
+            call()
+
+
+def test_nulls_say_how_many_tables_are_done():
+    done = []
+    null = null_of_paths(4, None, 1, 20, None, advance=done.append)
+    assert sum(done) == ALL_TABLES and len(done) > 10
+    assert null.threshold(1e-2) == jfstat.viterbi_null(4, n_frequencies=20).threshold(1e-2)
+
+
+def test_searches_show_the_progress_of_false_alarms(segments, monkeypatch, capsys):
+    monkeypatch.setattr("jfstat.searching.session.progress.FIRST_LINE", 0.0)
+    jfstat.search(segments, template(), jfstat.BestPath(1))
+    assert "false alarms: " in (said := capsys.readouterr().err) and "simulated tables" in said
+    jfstat.search(segments, template(), jfstat.BestPath(1), progress=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_nulls_take_no_point_that_they_would_ignore_and_no_units():

@@ -28,12 +28,15 @@ LABELS = {
     "reftime": "Pulsar-params refTime",
     "n_templates": "templates",
     "n_twoF": "values of 2F",
+    "transitions": "log-probabilities of jumps along paths",
 }
 """Labels in comments by key of a table's meta: ComputeFstatistic_v2's, and jfstat's own where it has none."""
 NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|[-+]?nan"
 """Pattern of a number as programs print it."""
-WORDS = ("version", "ephemeris", "parameters", "oLGX")
+WORDS = ("version", "ephemeris", "parameters", "oLGX", "transitions")
 """Keys of the meta whose values are not numbers."""
+SEVERAL = ("oLGX", "transitions")
+"""Keys of the meta whose values are several numbers."""
 SKY_OPTIONS = r"--(AlphaBand|DeltaBand|skyRegion|gridFile)=(.*?)(?= --|$)"
 
 
@@ -60,7 +63,7 @@ def written_text(table: AnyTable) -> str:
 def comment_lines(meta: Meta) -> list[str]:
     """Return what a table's meta says about the search, as comments that start with ``%%``."""
     words = dict(meta)
-    for name in ("parameters", "oLGX"):
+    for name in ("parameters", *SEVERAL):
         if words.get(name):
             words[name] = ", ".join(map(str, words[name]))
     lines = [f"%% {label} = {words[key]}" for key, label in LABELS.items() if words.get(key) is not None]
@@ -115,8 +118,9 @@ def meta_from_comments(comments: list[str]) -> Meta:
                 meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key in ("tspan", "Fstar0"))
     if "parameters" in meta:
         meta["parameters"] = meta["parameters"].split(", ")
-    if "oLGX" in meta:
-        meta["oLGX"] = [float(x) for x in meta["oLGX"].split(", ")]
+    for name in SEVERAL:
+        if name in meta:
+            meta[name] = [float(x) for x in meta[name].split(", ")]
     for line in comments:
         if line.startswith("Loaded SFTs: ["):
             meta["detectors"] = re.findall(r"[A-Z]\d", line)
