@@ -32,7 +32,7 @@ from jfstat.signal.times import GPSTime
 from jfstat.signal.values import varied_parameters, with_fields
 from jfstat.statistic.fstat import compiled_values, values_of
 from jfstat.statistic.linerobust import LinePrior, checked_prior
-from jfstat.statistic.transients import TransientRange
+from jfstat.statistic.transients import TransientRange, check_within
 from jfstat.validation import shown
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def fstat_table(
         If `data`, `points`, `line_prior` or `transient` is of another kind.
     ValueError
         If a column is missing or has another unit, a row is no possible template or does not fit the data, or
-        `line_prior` is for another number of detectors, or a table is of templates with a phase model, whose function
-        it cannot hold. No row is left out.
+        `line_prior` is for another number of detectors, or no window of `transient` is within the data, or a table is
+        of templates with a phase model, whose function it cannot hold. No row is left out.
 
     Examples
     --------
@@ -128,6 +128,8 @@ def fstat_table(
         raise ValueError("transient does not go with data of segments: leave it out, or prepare data without.")
     if transient is not None and not isinstance(transient, TransientRange):
         raise TypeError(f"transient must be a jfstat.TransientRange or None, not {shown(transient)}.")
+    if transient is not None:
+        check_within("transient", data.observation.ends, transient.t0, transient.tau, transient.end)
     prior = checked_prior(line_prior, len(data.detectors))
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)

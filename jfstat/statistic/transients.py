@@ -335,8 +335,8 @@ def transient_map(
     TypeError
         If `atoms` or `window` is of another kind.
     ValueError
-        If `t0` or `tau` is no sequence of numbers, some tau is not positive, or windows are shorter than their tapers
-        or have several.
+        If `t0` or `tau` is no sequence of numbers, some tau is not positive, no window is within the data (traced times
+        are not checked), or windows are shorter than their tapers or have several.
     """
     check_atoms(atoms)
     taper = None
@@ -354,8 +354,21 @@ def transient_map(
             least = float(taper) / last * (1 - 1e-12)
             require(scales, "tau", lambda x: x >= least, f"at least {least:g} s, so that windows hold their tapers",
                     "lengthen it or shorten the taper")  # fmt: skip
+    if not any_traced(atoms.start, atoms.end, atoms.epoch, starts, scales, taper):
+        epoch = int(atoms.epoch)
+        ends = epoch + float(np.asarray(atoms.start).min()), epoch + float(np.asarray(atoms.end).max())
+        check_within("t0", ends, starts, scales, last, 0.0 if taper is None else float(taper))
     windows = Windows(starts, scales, shape, last, taper=taper)
     return compiled_map(atoms, windows.on(atoms.start, atoms.end, atoms.epoch))
+
+
+def check_within(
+    name: str, ends: tuple[float, float], t0: ArrayLike, tau: ArrayLike, end: float, taper: float = 0.0
+) -> None:
+    """Raise a ValueError, which begins with a name, if no window overlaps the time from one end to the other, GPS s."""
+    (first, last), starts, longest = ends, np.asarray(t0), end * float(np.asarray(tau).max()) + 0.5 * taper
+    if not np.any((starts - 0.5 * taper < last) & (starts + longest > first)):
+        raise ValueError(f"{name} has no window within the data, from GPS {first:.0f} to {last:.0f} s.")
 
 
 def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:
@@ -428,7 +441,7 @@ class Windows:
         """
         if self.shape != "rectangular" or self.taper is not None or any_traced(self.t0, self.tau):
             return self
-        t0, length = np.asarray(self.t0), np.asarray(self.end * self.tau)
+        t0, length = np.asarray(self.t0), self.end * np.asarray(self.tau)
         ends = common_ends(t0, length)
         if any_traced(start, end, epoch):
             return replace(self, grid=Grid(ends, True))

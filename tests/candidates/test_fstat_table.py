@@ -176,6 +176,10 @@ def test_points_that_do_not_fit_are_one_clear_error(case):
         jfstat.fstat_table(case.data, [1.0], progress=False)
     with pytest.raises(ValueError, match="olgx must be 2"):
         jfstat.fstat_table(case.data, points, line_prior=jfstat.LinePrior(olgx=[1.0]), progress=False)
+    for start in (100.0, case.data.observation.ends[1]):
+        windows = jfstat.TransientRange("rect", [start], [3600.0])
+        with pytest.raises(ValueError, match=r"^transient has no window within the data, from GPS"):
+            jfstat.fstat_table(case.data, points, transient=windows, progress=False)
 
 
 @pytest.mark.ci

@@ -239,6 +239,29 @@ def test_injected_windows_are_as_long_as_they_say(case):
         jfstat.inject(quiet, [(POINT, LOUD, jfstat.TransientWindow("rect", [START, START + 1], 1800))])
 
 
+def test_maps_of_windows_beyond_the_data_are_refused():
+    """Traced times are not checked, and have 2F = 4 there."""
+    own, last = fake_atoms(0), START + 40 * 1800.0
+    windows = jfstat.TransientRange("rect", [last, last + 60], [7200.0])
+    for times in ((windows.t0, windows.tau), ([START - 7200.0], [7200.0])):
+        with pytest.raises(ValueError, match=r"^t0 has no window within the data, from GPS"):
+            jfstat.transient_map(own, "rect", *times)
+    with pytest.raises(ValueError, match=r"^t0 has no window within the data"):
+        jax.jit(lambda x: x * jfstat.transient_map(own, "rect", windows.t0, windows.tau).twoF)(1.0)
+    assert jfstat.transient_map(own, "rect", [last - 60, last], [7200.0]).twoF.shape == (2, 1)
+    tapered = jfstat.TransientWindow("rect", last, 7200, taper=600)  # rises from 300 s before
+    assert jfstat.transient_map(own, tapered, [last + 200], [7200.0]).twoF.shape == (1, 1)
+    inside = jfstat.TransientRange("rect", [START, START + 3600], [7200.0])
+    expected = jfstat.transient_map(own, "rect", inside.t0, inside.tau).twoF
+    for found in (
+        jax.jit(lambda x: jfstat.transient_map(x, "rect", inside.t0, inside.tau).twoF)(own),
+        jax.jit(lambda t: jfstat.transient_map(own, "rect", t, inside.tau).twoF)(inside.t0),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    beyond = jax.jit(lambda t: jfstat.transient_map(own, "rect", t, windows.tau).twoF)(windows.t0)
+    np.testing.assert_array_equal(beyond, [[4.0], [4.0]])
+
+
 def lal_range(shape, t0, tau):
     """LALSuite's window range for regular t0 and tau."""
     own = lalpulsar.transientWindowRange_t()

@@ -31,7 +31,7 @@ from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.bins import counted_bins
 from jfstat.statistic.resample import Resampled, resampled, spun_down
 from jfstat.statistic.transientband import Kind, TransientBand, band_values, transient_band
-from jfstat.statistic.transients import TransientRange, log10_bayes
+from jfstat.statistic.transients import TransientRange, check_within, log10_bayes
 from jfstat.validation import shown
 
 CPU_BYTES = 8 << 20
@@ -117,10 +117,7 @@ class Transient(XlaStatistic):
                 raise ValueError(f"{self.name} and {name} do not go together: leave one out.")
         if keep.ranking != "F":
             raise ValueError(f"ranking {keep.ranking!r} of Keep does not go with {self.name}, which has its own.")
-        start, end = data.observation.ends
-        t0, tau = np.asarray(self.windows.t0), np.asarray(self.windows.tau)
-        if not np.any((t0 < end) & (t0 + self.windows.end * tau.max() > start)):
-            raise ValueError(f"Transient has no window within the data, from GPS {start:.0f} to {end:.0f} s.")
+        check_within(self.name, data.observation.ends, self.windows.t0, self.windows.tau, self.windows.end)
 
     def threshold(self, value: float | None) -> float | None:
         """Return a threshold on 2F unchanged, and on log10 B_tS/G as 2 ln of the mean of exp(F)."""
