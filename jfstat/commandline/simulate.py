@@ -187,22 +187,31 @@ def _outputs(arguments: Arguments) -> list[Callable[[jfstat.SFTs], list[Path]]]:
 
 def _with_artefacts(make: Callable[[], jfstat.SFTs], artefacts: list[jfstat.Artefact]) -> jfstat.SFTs:
     """Return SFTs with artefacts added."""
-    sfts = jfstat.inject_artefacts(make(), artefacts)
-    print(f"added {len(artefacts)} artefact(s)")
+    sfts = make()
+    within = [one for one in artefacts if not _is_outside(one.window, sfts)]
+    sfts = jfstat.inject_artefacts(sfts, within)
+    print(f"added {len(artefacts)} artefact(s){_beyond(len(artefacts) - len(within))}")
     return sfts
 
 
 def _with_signals(make: Callable[[], jfstat.SFTs], signals: list[Signal], tables: Any) -> jfstat.SFTs:
     """Return SFTs with signals added."""
-    sfts = jfstat.inject(make(), signals, tables)
-    outside = sum(window is not None and _is_outside(window, sfts) for *_, window in signals)
-    beyond = f", {outside} of them with a window that holds no part of the data" if outside else ""
-    print(f"added {len(signals)} signal(s){beyond}")
+    sfts = make()
+    within = [own for own in signals if not _is_outside(own[2], sfts)]
+    sfts = jfstat.inject(sfts, within, tables)
+    print(f"added {len(signals)} signal(s){_beyond(len(signals) - len(within))}")
     return sfts
 
 
-def _is_outside(window: jfstat.TransientWindow, sfts: jfstat.SFTs) -> bool:
+def _beyond(outside: int) -> str:
+    """Return what is said of signals or artefacts that a population may have beyond the data, and `inject` refuses."""
+    return f", {outside} of them with a window that holds no part of the data" if outside else ""
+
+
+def _is_outside(window: jfstat.TransientWindow | None, sfts: jfstat.SFTs) -> bool:
     """Return whether a transient signal ends before the SFTs or begins after them."""
+    if window is None:
+        return False
     first, *_, last = np.asarray(window.breaks)
     return bool(last <= sfts.start or first >= sfts.end)
 

@@ -88,8 +88,8 @@ def inject_artefacts(sfts: SFTs, artefacts: Sequence[Disturbance]) -> SFTs:
     TypeError
         If `artefacts` is no sequence of such objects.
     ValueError
-        If the frequency of one leaves the SFTs' band, it is of a detector that the SFTs are not of, or it is too strong
-        for complex64.
+        If the frequency of one leaves the SFTs' band, its window lies wholly before or after them, it is of a detector
+        that the SFTs are not of, or it is too strong for complex64.
 
     Examples
     --------

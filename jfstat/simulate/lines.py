@@ -17,6 +17,7 @@ from jfstat.signal.times import TimeLike, gps_time
 from jfstat.signal.transientwindow import TransientWindow
 from jfstat.simulate.artefacts import DAY, Disturbance, set_fields
 from jfstat.simulate.signals import OVERSAMPLING
+from jfstat.simulate.simulate import check_within_sfts
 from jfstat.validation import DurationLike, FrequencyLike, NumberLike, is_whole, number, positive_seconds, shown
 
 NUMBERS = dict(freq="Hz", h0="", phi0="rad", f1dot="Hz/s", period="s", swing="", swing_phase="rad")
@@ -104,6 +105,8 @@ class Artefact(Disturbance):
 
     def disturbed(self, data: np.ndarray, series: SFTSeries, sfts: SFTs) -> np.ndarray:
         """Return bins with the artefact; see `Disturbance.disturbed`."""
+        if self.window is not None:
+            check_within_sfts(self.window, sfts, f"artefacts: the window of the one at {self.freq:g} Hz")
         freq, h0, phi0, f1dot, period, swing, swing_phase = (float(getattr(self, name)) for name in NUMBERS)
         epoch, rate = sfts.start, 2 * np.pi / period
         reference = 0.0 if self.reftime is None else float(gps_time(self.reftime, "reftime").since(epoch))

@@ -97,7 +97,8 @@ def simulate_sfts(
     Raises
     ------
     ValueError
-        If an argument is out of range, SFTs overlap, or a signal lies outside the band.
+        If an argument is out of range, SFTs overlap, or a signal lies outside the band or its window outside of the
+        SFTs' times.
 
     Examples
     --------
@@ -162,8 +163,8 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
         If `signals` is not a sequence.
     ValueError
         If a signal is not a pair of one Doppler and one Amplitude, or these and a TransientWindow; its frequency at the
-        source lies outside the SFTs' band during the data; it is too strong for complex64; the SFTs
-        are not in order; or a signal is traced: `add_signal` works under jit and vmap.
+        source lies outside the SFTs' band during the data; its window lies wholly before or after the SFTs; it is too
+        strong for complex64; the SFTs are not in order; or a signal is traced: `add_signal` works under jit and vmap.
 
     Examples
     --------
@@ -176,10 +177,12 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
     signals = _listed(signals)
     f = sfts.frequencies
     signals = [_parts(signal) for signal in signals]
-    for doppler, amplitude, window in signals:
+    for number, (doppler, amplitude, window) in enumerate(signals):
         batched = window is not None and window.t0.ndim
         if doppler.alpha.ndim or amplitude.h0.ndim or doppler.fkdot.ndim != 1 or batched:
             raise ValueError("signals must hold single sources: write stacks as a list of pairs.")
+        if window is not None:
+            check_within_sfts(window, sfts, f"signals[{number}]: the window")
         since = float(_source(doppler, sfts).middle) - float(_reference(doppler, sfts.start))
         half = 0.5 * (sfts.end - sfts.start)
         drifts = _drift_during(doppler.fkdot, since - half, since + half, doppler.model)
@@ -204,6 +207,16 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
             data += signal_bins(trajectory, response, _source(doppler, sfts), amplitude, own, epoch, transient)
         series.append(replace(s, data=single(data, "signals", "h0")))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
+
+
+def check_within_sfts(window: TransientWindow, sfts: SFTs, words: str) -> None:
+    """Raise a ValueError, which begins with words for the window, if it ends before the SFTs or begins after them."""
+    first, *_, last = np.asarray(window.breaks)
+    if last <= sfts.start or first >= sfts.end:
+        raise ValueError(
+            f"{words}, from GPS {first:.10g} to {last:.10g} s, holds no part of the SFTs, from GPS {sfts.start:.10g} "
+            f"to {sfts.end:.10g} s: correct t0 and tau, or leave it out."
+        )
 
 
 _drift_during = jax.jit(drift_during)  # one program instead of one for each operation

@@ -99,6 +99,14 @@ def test_jumps_must_be_probabilities(capsys, files):
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("jump", [30, 5000])
+def test_a_jump_wider_than_the_band_is_refused(capsys, files, jump):
+    track = ["track", files, *POINT, "--FreqBand=0.001", "--segments=2", "--noDetails"]
+    assert f"--maxJump must be jumps of up to 7 bins, as wide as the band is, not of {jump}" in refused_after(
+        capsys, [*track, f"--maxJump={jump}"]
+    )
+
+
 def test_values_are_said_to_be_of_2f(capsys, files):
     search = ["search", files, *POINT, "--FreqBand=0.001", "--noDetails"]
     for more in ([], ["--segments=2"], ["--transient-WindowType=rect", "--transient-tau=3600"]):
@@ -112,6 +120,11 @@ def test_a_signal_that_is_over_before_the_data_is_counted(capsys, tmp_path):
     assert "added 1 signal(s), 1 of them with a window that holds no part of the data\n" in capsys.readouterr().out
     assert main([*NEW, *WHEN, *SIGNAL, f"--outSFTdir={tmp_path / 'lasting'}"]) == 0
     assert "added 1 signal(s)\n" in capsys.readouterr().out
+    gone = "{Freq=100; h0=1e-23; transientWindowType=rect; transientStartTime=1167400000; transientTau=3600}"
+    artefacts = f"--artefacts={gone},{{Freq=100.1; h0=1e-23}}"
+    assert main([*NEW, *WHEN, artefacts, f"--outSFTdir={tmp_path / 'artefacts'}"]) == 0
+    said = capsys.readouterr().out
+    assert "added 2 artefact(s), 1 of them with a window that holds no part of the data\n" in said
 
 
 @pytest.mark.ci

@@ -64,6 +64,8 @@ def test_artefacts_may_be_transient(shape):
         truth = direct(wave, start)
         assert np.abs(row - truth).max() < 0.01 * np.abs(truth).max() + 1e-12
     assert not found.data[2].any()
+    with pytest.raises(ValueError, match=r"^artefacts: the window of the one at 20.4 Hz, .* no part of the SFTs"):
+        jfstat.inject_artefacts(empty(), [jfstat.Artefact(20.4, 2.0, window=jfstat.TransientWindow(shape, 1e9, 1.0))])
 
 
 def test_artefacts_add_and_belong_to_their_detectors():

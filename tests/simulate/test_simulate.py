@@ -161,6 +161,17 @@ def test_a_signal_out_of_band_during_the_data_is_refused_wherever_it_is_at_its_r
     jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=51, signals=[(arriving, AMPLITUDE)])
 
 
+@pytest.mark.parametrize("window", [("rect", START - 4000, 3999), ("rect", START + 7200, 60), ("exp", START - 90, 30)])
+def test_a_signal_whose_window_is_beyond_the_data_is_refused(window):
+    always = jfstat.Doppler(1.0, 0.5, [50.5], START), AMPLITUDE
+    signals = [always, (*always, jfstat.TransientWindow(*window))]
+    with pytest.raises(ValueError, match=r"^signals\[1\]: the window, from GPS .* holds no part of the SFTs"):
+        jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=51, signals=signals)
+    tapered = jfstat.TransientWindow("rect", START - 4000, 3999, taper=600)  # falls during the data
+    quiet = jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=51, sqrt_sx=None)
+    assert jfstat.inject(quiet, [(*always, tapered)])["H1"].data[0].any()
+
+
 def test_nanoseconds_are_exact():
     stamps = np.array([[START, 123_456_789], [START + 1800, 123_456_789]])
     sfts = jfstat.simulate_sfts("H1", timestamps=stamps, fmin=50, fmax=50.1)
