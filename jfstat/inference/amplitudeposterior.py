@@ -67,7 +67,7 @@ class AmplitudePosterior(Displayed):
         Raises
         ------
         ValueError
-            If this is a stack of posteriors, as are those of `h0_limit` and `h0_interval`.
+            If this is a stack of posteriors, as are those of `h0_limit` and `h0_interval`, or `p` is not from 0 to 1.
         """
         return self.of_h0.quantile(p)
 

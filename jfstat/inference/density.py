@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jfstat.display import Displayed
-from jfstat.validation import probability
+from jfstat.validation import as_float64, probability, require
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
@@ -41,12 +41,14 @@ class PosteriorDensity(Displayed):
         Raises
         ------
         ValueError
-            If this is a stack of posteriors, as are those of `limit` and `interval`.
+            If this is a stack of posteriors, as are those of `limit` and `interval`, or `p` is not from 0 to 1.
         """
         if jnp.ndim(self.values) != 1:
             raise ValueError("the posterior is a stack of several: use jax.vmap(lambda x: x.h0_limit())(posteriors).")
+        share = as_float64(p, "p")
+        require(share, "p", lambda x: (x >= 0) & (x <= 1), "from 0 to 1", "it is a probability")
         below = integral_below(self.values, self.density)
-        return jnp.interp(jnp.asarray(p, jnp.float64), below / below[-1], self.values)
+        return jnp.interp(share, below / below[-1], self.values)
 
     def limit(self, credibility: float = 0.95) -> jax.Array:
         """Return the upper limit: the amplitude is smaller with this probability, () float64.

@@ -94,6 +94,20 @@ def test_a_signal_in_data():
     assert "log_bstat" in repr(found)
 
 
+def test_quantiles_are_of_probabilities():
+    h0 = jnp.linspace(0.0, 2.0, 201)
+    one = jfstat.AmplitudePosterior(jnp.zeros(()), jfstat.Amplitude(1.0, 0.0), h0, jnp.full(201, 0.5))
+    for wrong in (1.5, -1, np.nan, [0.5, 2.0], jnp.asarray(95.0)):
+        with pytest.raises(ValueError, match=r"^p must be from 0 to 1, not .*: it is a probability\.$"):
+            one.h0_quantile(wrong)
+    np.testing.assert_allclose(one.h0_quantile([0, 0.25, 1]), [0, 0.5, 2])
+    assert float(jax.jit(one.h0_quantile)(0.25)) == pytest.approx(0.5)
+    np.testing.assert_allclose(jax.vmap(one.h0_quantile)(jnp.array([0.25, 0.5])), [0.5, 1])
+    both = jax.tree.map(lambda x: jnp.stack([x, x]), one)
+    np.testing.assert_allclose(jax.jit(jax.vmap(lambda x: x.h0_quantile(0.25)))(both), 0.5)
+    np.testing.assert_allclose(jax.vmap(lambda x: x.h0_interval(0.5))(both), [[0.5, 1.5]] * 2)
+
+
 @pytest.mark.ci
 def test_keys_and_sizes():
     case = cases.make(100.0, 3, noise=True)
