@@ -40,6 +40,20 @@ def test_it_is_a_direct_sum(case):
         assert float(jfstat.log_likelihood(case.data, case.doppler, amplitude)) == pytest.approx(float(np.sum(found)))
 
 
+def test_fa_and_fb_of_fstat_are_turned_as_the_guide_says(case):
+    point, seen = case.doppler, case.data.observation
+    found, level = jfstat.fstat(case.data, point), float(seen.sinv_tsft)
+    dt = int(seen.epoch) + float(seen.middle) - float(point.reftime.seconds) - 1e-9 * float(point.reftime.nanoseconds)
+    f, f1dot = np.asarray(point.fkdot)[:2]
+    turn = np.exp(-2j * np.pi * (f * dt + f1dot * dt**2 / 2))
+    fa, fb = complex(found.Fa) * turn, complex(found.Fb) * turn
+    x = np.sqrt(2 * level) * np.array([fa.real, fb.real, -fa.imag, -fb.imag])
+    half = level * np.array([[found.A, found.C], [found.C, found.B]])
+    own = np.asarray(case.amplitude.canonical)
+    value = own @ x - 0.5 * own @ np.kron(np.eye(2), half) @ own
+    assert value == pytest.approx(float(jfstat.log_likelihood(case.data, point, case.amplitude)), rel=1e-5)
+
+
 def test_its_maximum_is_f(case):
     best = jfstat.estimate_amplitude(case.data, case.doppler).amplitude
     top = 2 * float(jfstat.log_likelihood(case.data, case.doppler, best))
