@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +12,17 @@ import numpy as np
 from jfstat.signal.transientwindow import TransientWindow
 
 LEAST_SLICES, MOST_SLICES = 256, 1 << 15
-"""Least and largest number of slices of a window."""
+"""Least and largest number of slices of each part of a window: its tapers, and what is between them."""
 PER_SFT = 4
-"""Number of slices of a window in the length of an SFT, within the limits above."""
+"""Number of slices in the length of an SFT, within the limits above."""
 WITHIN = 8
-"""Number of parts of a slice, in each of which the window counts as constant."""
+"""Number of pieces of a slice, in each of which the window counts as constant."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class WindowTimes:
-    """The square of a transient window in equal slices of time, and the data's times and weights in these.
+    """The square of a transient window in slices of time, and the data's times and weights in these.
 
     Averages over SFTs are too coarse for windows of a few SFTs, or that cut an SFT.
 
@@ -72,9 +73,11 @@ def window_times(
     tsft : float
         Length of an SFT, s.
     """
-    first, *_, last = np.asarray(window.breaks) - epoch
-    n = int(np.clip(2 ** np.ceil(np.log2(PER_SFT * (last - first) / tsft)), LEAST_SLICES, MOST_SLICES))
-    fine = np.linspace(first, last, WITHIN * n + 1)
+    parts = [
+        np.linspace(*ends, WITHIN * _number(*ends, tsft) + 1) for ends in pairwise(np.asarray(window.breaks) - epoch)
+    ]
+    fine = np.concatenate([*(x[:-1] for x in parts), parts[-1][-1:]])
+    n = len(fine) // WITHIN
     square = np.asarray(window.mean(jnp.asarray(fine[:-1]), jnp.asarray(fine[1:]), epoch)) ** 2
     middle = 0.5 * (fine[1:] + fine[:-1]).reshape(n, WITHIN)
     held = np.stack([np.diff(_weight_until(fine, *own, tsft)) * square for own in zip(start, weight, strict=True)])
@@ -88,6 +91,11 @@ def window_times(
         time=np.where(share > 0, time, np.mean(middle, axis=-1)),  # type: ignore[arg-type]
         share=share,  # type: ignore[arg-type]
     )
+
+
+def _number(first: float, last: float, tsft: float) -> int:
+    """Return the number of slices of part of a window, a power of two, so that many windows share programs."""
+    return int(np.clip(2 ** np.ceil(np.log2(PER_SFT * max(last - first, 1e-9) / tsft)), LEAST_SLICES, MOST_SLICES))
 
 
 def _weight_until(time: np.ndarray, start: np.ndarray, weight: np.ndarray, tsft: float) -> np.ndarray:

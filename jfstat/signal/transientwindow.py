@@ -290,14 +290,12 @@ def tapered_value(shape: Shape, end: float, width: jax.Array, x: jax.Array) -> j
     return jnp.where(inside, shape_value(shape, at) * factor, 0.0)
 
 
-def tapered_mean(
-    shape: Shape, end: float, width: jax.Array, low: jax.Array, high: jax.Array, power: int = 1
-) -> jax.Array:
-    """Return the mean of a power of a tapered window over intervals, as `window_mean`; the width is in units of tau."""
+def tapered_mean(shape: Shape, end: float, width: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
+    """Return the mean of a tapered window over intervals, as `window_mean`; the width is in units of tau."""
     length = high - low
     there = length > 0
     length = jnp.where(there, length, 1.0)
-    if shape == "rectangular" and power == 1:
+    if shape == "rectangular":
         upto_high, upto_low = (_step_integral(x / width) - _step_integral((x - end) / width) for x in (high, low))
         return jnp.where(there, width * (upto_high - upto_low) / length, 0.0)
     x, weights = np.polynomial.legendre.leggauss(TAPER_NODES)
@@ -308,7 +306,7 @@ def tapered_mean(
         inside = jnp.clip(high, breaks[k], breaks[k + 1]) - first
         at = first[..., None] + 0.5 * inside[..., None] * with_axes(1 + x, inside.ndim + 1)
         value = tapered_value(shape, end, with_axes(jnp.asarray(width)[..., None], at.ndim), at)
-        total = total + 0.5 * inside * jnp.sum(value**power * with_axes(weights, value.ndim), axis=-1)
+        total = total + 0.5 * inside * jnp.sum(value * with_axes(weights, value.ndim), axis=-1)
     return jnp.where(there, total / length, 0.0)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from jfstat import kinds
 from jfstat.data.checks import check_data
@@ -18,14 +16,7 @@ from jfstat.data.slices import slice_moments
 from jfstat.data.windowtimes import window_times
 from jfstat.maths.arrays import any_traced, on_device
 from jfstat.public import public
-from jfstat.signal.transientwindow import TransientWindow, tapered_mean, window_mean
-
-STEPS = 256
-"""Number of slices of a window that is not constant, each of which has its mean square in the antenna matrix."""
-PARTS = 64
-"""Number of parts of an SFT in each of which a window without taper counts as constant."""
-TAPERED_STEPS = 1024
-"""Number of slices of each part of a tapered window, of which it has three or five."""
+from jfstat.signal.transientwindow import TransientWindow
 
 
 class EmptyWindow(ValueError):
@@ -94,50 +85,18 @@ def _observation_within(observation: Observation, window: TransientWindow) -> Ob
     if np.ndim(window.t0):
         raise ValueError(f"window has shape {np.shape(window.t0)}, but one is wanted: take one of the stack.")
     epoch, tsft = int(observation.epoch), float(observation.tsft)
-    edges, square = _sharp_steps(window, epoch) if window.taper is None else _tapered_steps(window, epoch)
+    start, weight = np.asarray(observation.start), np.asarray(observation.weight)
+    times = window_times(window, epoch, start, weight, tsft)
+    edges, power = np.asarray(times.edges), np.asarray(times.power)
     moments = slice_moments(observation, [edges] * len(observation.detectors))[:, 1:-1]
-    moments = np.einsum("dkij,k->dij", moments, square)
+    moments = np.einsum("dkij,k->dij", moments, power)
     if not np.any(moments):
         raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
-    start, weight = np.asarray(observation.start), np.asarray(observation.weight)
+    upto = np.concatenate([[0.0], np.cumsum(power * np.diff(edges))])
+    low, high = (np.interp(x, edges, upto) for x in (start, start + tsft))
     inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
-    own = weighted(observation, list(weight * _mean_square_of_sfts(window, start, tsft, epoch)), inverse)
-    times = window_times(window, epoch, start, weight, tsft)
+    own = weighted(observation, list(weight * (high - low) / tsft), inverse)
     return replace(own, moments=on_device(moments), window=jax.device_put(times))
-
-
-def _mean_square_of_sfts(window: TransientWindow, start: np.ndarray, tsft: float, epoch: int) -> np.ndarray:
-    """Return the mean square of a window over SFTs, parts of which may be outside, same shape as `start`."""
-    if window.taper is not None:
-        return _mean_square(window, start, start + tsft, epoch)
-    if window.shape == "rectangular":  # whose square is itself
-        return np.asarray(window.mean(jnp.asarray(start), jnp.asarray(start + tsft), epoch))
-    edges = jnp.asarray(start[..., None] + tsft * np.arange(PARTS + 1) / PARTS)
-    return np.mean(np.asarray(window.mean(edges[..., :-1], edges[..., 1:], epoch)) ** 2, axis=-1)
-
-
-def _sharp_steps(window: TransientWindow, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return edges of slices, s since the epoch, and the square of the window's mean in each."""
-    steps = 1 if window.shape == "rectangular" else STEPS
-    edges = float(window.t0) - epoch + window.end * float(window.tau) * np.arange(steps + 1) / steps
-    low = jnp.asarray(window.end * np.arange(steps) / steps)
-    return edges, np.asarray(window_mean(window.shape, window.end, low, low + window.end / steps)) ** 2
-
-
-def _tapered_steps(window: TransientWindow, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return edges of slices, s since the epoch, and the mean square of a tapered window in each."""
-    breaks = np.asarray(window.breaks) - epoch
-    # the mean square says all of a slice in which antenna patterns hardly vary
-    parts = [np.linspace(a, b, TAPERED_STEPS, endpoint=False) for a, b in pairwise(breaks)]
-    edges = np.concatenate([*parts, breaks[-1:]])
-    return edges, _mean_square(window, edges[:-1], edges[1:], epoch)
-
-
-def _mean_square(window: TransientWindow, low: ArrayLike, high: ArrayLike, epoch: int) -> np.ndarray:
-    """Return the mean square of a tapered window over intervals, s since the epoch."""
-    first, last = ((jnp.asarray(x) - (window.t0 - epoch)) / window.tau for x in (low, high))
-    width = jnp.asarray(window.taper) / window.tau
-    return np.asarray(tapered_mean(window.shape, window.end, width, first, last, power=2))
 
 
 def _refuse_traced(tree: object) -> None:
