@@ -76,6 +76,8 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
         found = np.asarray(x)
         if found.dtype.kind not in "fiuO" or isinstance(x, np.ma.core.MaskedConstant):
             raise TypeError
+        if found.dtype.kind == "O" and any(isinstance(own, (bool, np.bool_, str, bytes)) for own in found.flat):
+            raise TypeError
         values = found.astype(np.float64)
     except Exception as error:  # whatever a foreign object raises
         raise ValueError(f"{name} must be a number or an array of numbers, not {shown(x)}.") from error

@@ -88,10 +88,10 @@ def _option(arguments: Arguments, argument: str, shown: str, whole: bool) -> str
     """
     known = {text: found for text in ARGUMENTS[argument] if (found := _value(text, arguments)) is not None}
     if whole:
-        known = {text: found for text, found in known.items() if _is_shown(found[0], shown)}
+        known = {text: found for text, found in known.items() if is_shown(found[0], shown)}
     if not known:
         return None
-    best = min(known, key=lambda text: (not _is_shown(known[text][0], shown), not known[text][1]))
+    best = min(known, key=lambda text: (not is_shown(known[text][0], shown), not known[text][1]))
     return "+".join(f"--{option}" for option in best.split("+"))
 
 
@@ -106,19 +106,27 @@ def _value(text: str, arguments: Arguments) -> tuple[Any, bool] | None:
     return total, any(given for _, given in known)
 
 
-def _is_shown(value: Any, text: str) -> bool:
+def is_shown(value: Any, text: str) -> bool:
     """Return whether a text shows a value: a number rounded to six digits, or a word."""
     numbers = [float(number) for number in re.findall(NUMBER, text)]
     for one in _leaves(value):
         if one is None:
             found = text == "None"
         elif isinstance(one, (int, float)):
-            found = any(math.isclose(one, number, rel_tol=1e-5) for number in numbers)
+            found = str(one) in text or any(_is_close(one, number) for number in numbers)
         else:
             found = str(one).lower() in text.lower()
         if found:
             return True
     return False
+
+
+def _is_close(one: float, number: float) -> bool:
+    """Return whether a number is another rounded to six digits; a whole number too large to tell is not."""
+    try:
+        return math.isclose(one, number, rel_tol=1e-5)
+    except OverflowError:
+        return False
 
 
 def _leaves(value: Any) -> Iterator[Any]:

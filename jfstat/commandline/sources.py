@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import jfstat
-from jfstat.commandline.messages import renamed
+from jfstat.commandline.messages import is_shown, renamed
 from jfstat.commandline.spellings import AMPLITUDE, ARGUMENTS, ORBIT, ORBIT_OPTIONS, SPINS, TRANSIENT
 from jfstat.commandline.words import declination, gps, number, right_ascension, truth, words
 from jfstat.files import text_of
@@ -42,9 +42,9 @@ ARTEFACT = {
 """Parameters of an artefact besides those of its window, and the field of `jfstat.Artefact` that each gives."""
 COMMAND_LINE = "on the command line"
 """Where a source is that options describe."""
-KEY_OF = {argument: key for argument, options in ARGUMENTS.items() for key in OF_FILES if key in options}
-KEY_OF_ARTEFACT = KEY_OF | {field: key for key, field in ARTEFACT.items()}
-"""For each argument of the library: the parameter of a source, or of an artefact, that gives it."""
+KEYS_OF = {name: own for name, options in ARGUMENTS.items() if (own := [key for key in OF_FILES if key in options])}
+KEYS_OF_ARTEFACT = KEYS_OF | {field: [key] for key, field in ARTEFACT.items()}
+"""For each argument of the library: the parameters of a source, or of an artefact, that give it."""
 Signal: TypeAlias = tuple[Any, Any, Any]
 
 
@@ -170,7 +170,7 @@ def signal(values: Mapping[str, str | float | None], where: str) -> Signal:
         return doppler, amplitude(given), window(given)
     except (ValueError, argparse.ArgumentTypeError) as error:
         # the program names options, as the keys are called, and of those in files only the keys
-        said = str(error) if where == COMMAND_LINE else renamed(str(error), KEY_OF, lambda name, *_: KEY_OF[name])
+        said = str(error) if where == COMMAND_LINE else _in_keys(str(error), KEYS_OF, values)
         raise ValueError(f"source {where}: {said}") from None
 
 
@@ -216,8 +216,28 @@ def artefact(values: Mapping[str, str], where: str) -> jfstat.Artefact:
         own = {field: given[key] for key, field in ARTEFACT.items() if key in given}
         return jfstat.Artefact(**own, window=window({key: x for key, x in given.items() if key not in ARTEFACT}))
     except (ValueError, argparse.ArgumentTypeError) as error:
-        said = renamed(str(error), KEY_OF_ARTEFACT, lambda name, *_: KEY_OF_ARTEFACT[name])
-        raise ValueError(f"artefact {where}: {said}") from None
+        raise ValueError(f"artefact {where}: {_in_keys(str(error), KEYS_OF_ARTEFACT, values)}") from None
+
+
+def _in_keys(message: str, keys_of: Mapping[str, list[str]], values: Mapping[str, Any]) -> str:
+    """Return a message of the library with the parameters of a source in a file where it names arguments.
+
+    Of several parameters for an argument it is the one whose value is shown, or else the first.
+    """
+
+    def key(name: str, shown: str, whole: bool) -> str:
+        known = [own for own in keys_of[name] if values.get(own) is not None and _shows(shown, values[own])]
+        return [*known, *keys_of[name]][0]
+
+    return renamed(message, keys_of, key)
+
+
+def _shows(text: str, value: Any) -> bool:
+    """Return whether a text shows a value, given as a word or a number."""
+    try:
+        return is_shown(float(value), text)
+    except ValueError:
+        return is_shown(value, text)
 
 
 def _orbit(given: Mapping[str, float | None]) -> jfstat.Orbit | None:

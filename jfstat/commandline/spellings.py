@@ -449,7 +449,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "t0": ("transientStartTime", "transient-t0Epoch", "transient-t0Offset"),
     "tau": ("transientTau", "transient-tau"),
     # statistics, candidates
-    "Transient": ("transient-WindowType",),
+    **dict.fromkeys(("Transient", "transient"), ("transient-t0Epoch", "transient-t0Offset", "transient-t0Band")),
     "transitions": ("maxJump", "jumpProbabilities"),
     "subband": ("subband",),
     "fstar0": ("Fstar0",),
@@ -495,6 +495,11 @@ ADVICE: dict[str, tuple[tuple[str, str], ...]] = {
     "f1dot, ... have no natural steps for NormalisedSFTs: give (low, high, step), or a mismatch": (
         ("df1dot", "spin-downs have no natural steps here: give --df1dot, ..., or --metricMismatch"),
     ),
+    "use refine(model=)": (("", "use jfstat.refine(model=) in Python"),),
+    "use jfstat.refine(model=) in each stage": (("", "use jfstat.refine(model=) in Python"),),
+    "give jfstat.Doppler templates, which hold it, or refine's model=": (("", "use jfstat.refine(model=) in Python"),),
+    "give jfstat.Doppler templates, which hold it": (("", "use jfstat.Doppler templates in Python"),),
+    "choose other t0 and tau": (("transient-tau", "choose other --transient-t0Epoch and --transient-tau"),),
     " and per_detector": (("noDetails", ", and no --noDetails"),),
     ", or make Dopplers": (("", ""),),
     "Give fmin and fmax to jfstat.normalise, or SFTs of a wider band": (("", "Give SFTs of a wider band"),),

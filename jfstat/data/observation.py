@@ -236,7 +236,8 @@ class Observation(Displayed):
         if self.sinv_tsft is None:
             raise ValueError("the noise floor of this observation is not known: give jfstat.observation sqrt_sx.")
         sinv, tsft = (np.asarray(x)[..., None, None] for x in (self.sinv_tsft, self.tsft))
-        inverse = np.asarray(self.weight) * sinv / tsft
+        weight = self.weight if self.window is None else self.window.weight
+        inverse = np.asarray(weight) * sinv / tsft
         return np.where(inverse > 0, 1 / np.sqrt(np.where(inverse > 0, inverse, 1.0)), np.nan)
 
     @property
@@ -530,12 +531,17 @@ def weighted(
     ValueError
         If the observation is of windowed data.
     """
-    if observation.window is not None:
-        raise ValueError("data are windowed already: leave out stretches before, and give windowed the prepared data.")
+    refuse_windowed(observation)
     if response is not None:
         observation = replace(observation, signal_response=on_device(np.array(response)))
     starts, tsft, epoch = np.asarray(observation.start), float(observation.tsft), int(observation.epoch)
     return replace(observation, **jax.device_put(_weight_fields(starts, weights, mean_inverse, tsft, epoch)))
+
+
+def refuse_windowed(observation: Observation) -> None:
+    """Raise a ValueError for windowed data where times count anew."""
+    if observation.window is not None:
+        raise ValueError("data are windowed already: do this with the prepared data, before jfstat.windowed.")
 
 
 def _weight_fields(

@@ -11,10 +11,12 @@ import numpy as np
 
 from jfstat.signal.transientwindow import TransientWindow
 
-LEAST_SLICES, MOST_SLICES = 256, 1 << 15
-"""Least and largest number of slices of each part of a window: its tapers, and what is between them."""
+LEAST_SLICES, MOST_SLICES = 256, 4096
+"""Least and largest number of slices."""
 PER_SFT = 4
-"""Number of slices in the length of an SFT, within the limits above."""
+"""Number of slices for each SFT of a detector, within the limits above: the same for all windows of the same data."""
+LEAST_SHARE = 16
+"""Each part of a window, its tapers and what is between them, has at least this fraction of the slices."""
 WITHIN = 8
 """Number of pieces of a slice, in each of which the window counts as constant."""
 
@@ -29,7 +31,7 @@ class WindowTimes:
     Attributes
     ----------
     edges : (n + 1,) float64
-        Edges of the slices, s since the epoch: the first and the last are the window's ends.
+        Edges of the slices, s since the epoch: the window's ends, or one SFT beyond the data's.
     power : (n,) float64
         Mean square of the window in each slice.
     weight : (D, S) float64
@@ -59,8 +61,8 @@ class WindowTimes:
 
 def window_times(
     window: TransientWindow, epoch: int, start: np.ndarray, weight: np.ndarray, tsft: float
-) -> WindowTimes:
-    """Return what data are multiplied by with a window, NumPy arrays.
+) -> WindowTimes | None:
+    """Return how much of data counts at each time with a window, NumPy arrays; None if the window holds no data.
 
     Parameters
     ----------
@@ -73,29 +75,42 @@ def window_times(
     tsft : float
         Length of an SFT, s.
     """
-    parts = [
-        np.linspace(*ends, WITHIN * _number(*ends, tsft) + 1) for ends in pairwise(np.asarray(window.breaks) - epoch)
-    ]
-    fine = np.concatenate([*(x[:-1] for x in parts), parts[-1][-1:]])
-    n = len(fine) // WITHIN
+    fine = _pieces(np.asarray(window.breaks) - epoch, start[weight > 0], tsft, start.shape[-1])
+    if fine is None:
+        return None
     square = np.asarray(window.mean(jnp.asarray(fine[:-1]), jnp.asarray(fine[1:]), epoch)) ** 2
-    middle = 0.5 * (fine[1:] + fine[:-1]).reshape(n, WITHIN)
+    middle = 0.5 * (fine[1:] + fine[:-1]).reshape(-1, WITHIN)
     held = np.stack([np.diff(_weight_until(fine, *own, tsft)) * square for own in zip(start, weight, strict=True)])
-    held = held.reshape(len(start), n, WITHIN)
+    held = held.reshape(len(start), *middle.shape)
     share = np.sum(held, axis=-1)
+    if not np.any(share):
+        return None
     time = np.sum(held * middle, axis=-1) / np.where(share > 0, share, 1.0)
     return WindowTimes(
         edges=fine[::WITHIN],  # type: ignore[arg-type]
-        power=np.mean(square.reshape(n, WITHIN), axis=-1),  # type: ignore[arg-type]
+        power=np.mean(square.reshape(middle.shape), axis=-1),  # type: ignore[arg-type]
         weight=weight,  # type: ignore[arg-type]
         time=np.where(share > 0, time, np.mean(middle, axis=-1)),  # type: ignore[arg-type]
         share=share,  # type: ignore[arg-type]
     )
 
 
-def _number(first: float, last: float, tsft: float) -> int:
-    """Return the number of slices of part of a window, a power of two, so that many windows share programs."""
-    return int(np.clip(2 ** np.ceil(np.log2(PER_SFT * max(last - first, 1e-9) / tsft)), LEAST_SLICES, MOST_SLICES))
+def _pieces(breaks: np.ndarray, there: np.ndarray, tsft: float, n_sfts: int) -> np.ndarray | None:
+    """Return edges of the pieces of slices, ascending, for SFTs that start at times `there`; None outside of these.
+
+    Data ring a little beyond the SFTs, so that the slices reach one SFT farther.
+    """
+    if not there.size:
+        return None
+    ends = np.unique(np.clip(breaks, np.min(there) - tsft, np.max(there) + 2 * tsft))
+    if len(ends) < 2:
+        return None
+    n = int(np.clip(2 ** np.ceil(np.log2(PER_SFT * n_sfts)), LEAST_SLICES, MOST_SLICES))
+    length = np.diff(ends)
+    numbers = np.maximum(n * length / np.sum(length), n // LEAST_SHARE).astype(int)
+    numbers[np.argmax(numbers)] += n - np.sum(numbers)
+    parts = [np.linspace(*own, WITHIN * number + 1)[:-1] for own, number in zip(pairwise(ends), numbers, strict=True)]
+    return np.concatenate([*parts, ends[-1:]])
 
 
 def _weight_until(time: np.ndarray, start: np.ndarray, weight: np.ndarray, tsft: float) -> np.ndarray:

@@ -72,7 +72,7 @@ def near_bins(source: Source, bins: Bins) -> int | None:
     if np.ptp(samples_of(bins.window, 16)) > 0 or source.model is not None:
         return None
     derivatives = np.abs(np.asarray(source.evolution))[1:]
-    away = np.max(np.abs(bins.starts + 0.5 * bins.tsft - float(source.middle)))
+    away = np.max(np.abs(bins.starts + 0.5 * bins.tsft - float(source.middle)), initial=0.0)
     acceleration = EARTH_ACCELERATION
     if source.orbit is not None:
         acceleration += float(source.orbit.asini * periapsis_rate(source.orbit) ** 2)
@@ -113,6 +113,6 @@ def with_far_bins(near: np.ndarray, ends: Ends, bins: Bins) -> np.ndarray:
         inverse = 1 / np.where(beyond, 2j * np.pi * (frequency + central[:, None] - column), np.inf)
         out += sign * bins.tsft * inverse * (strain + inverse * (2j * np.pi * drift * strain * inverse - slope))
     for row, low in enumerate(first):
-        within = slice(max(low, 0), max(min(low + n_near, bins.number), 0))
-        out[row, within] = near[row, within.start - low : within.stop - low]
+        begin, end = np.clip([low, low + n_near], 0, bins.number)
+        out[row, begin:end] = near[row, begin - low : end - low]
     return out

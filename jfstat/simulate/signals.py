@@ -245,5 +245,5 @@ def _slopes(wave: jax.Array, frequency: jax.Array, bins: np.ndarray) -> jax.Arra
     The trapezoidal rule with a step h is too large by h^2/12 times their difference (Euler and Maclaurin). What is left
     is a fraction (pi k/n)^4/45 of the bin that is k bins away from the signal: at most 3e-5 with `OVERSAMPLING`.
     """
-    offset = frequency[..., None] - bins
+    offset = frequency[..., None] - bins[None, None]
     return jax.lax.complex(jnp.zeros_like(offset), 2 * jnp.pi * offset) * wave[..., None].astype(jnp.complex128)

@@ -13,6 +13,7 @@ from jfstat.data.direct import Pieces, slice_sums
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import refuse_windowed
 from jfstat.data.slices import USUAL_DURATION, Slices, block_slices, matrices, regular_slices, times_traced
 from jfstat.data.slicesizes import AtomSizes, slices_of, traced_block_slices
 from jfstat.display import Displayed, Facts, is_known, memory, value_range
@@ -191,6 +192,7 @@ def atoms(
     """
     check_data(data, or_narrow=True)
     check_point(data, point)
+    refuse_windowed(data.observation)
     if duration is not None:
         duration = positive_seconds(duration, "duration")
     if sizes is not None:

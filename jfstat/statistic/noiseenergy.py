@@ -18,6 +18,8 @@ from jfstat.data.sftmask import half_widths
 from jfstat.display import Displayed, Facts, is_known
 from jfstat.public import public
 
+LEAST_SQUARE = 1e-3
+"""Square of a window below which windowed data do not count."""
 TRANSITION_POWER = float(np.mean(taper((np.arange(1000) + 0.5) / 1000, 0.0, 1.0) ** 2))
 """Mean of the squared response of the low-pass over its transition."""
 LEAST_LEFT = 1e-6
@@ -104,8 +106,8 @@ def noise_energy(data: FstatData) -> NoiseEnergy:
     Parameters
     ----------
     data : FstatData
-        From `prepare`, with segments or not; from `leave_out` or `windowed` too, of which only SFTs with some weight
-        count. Make it of these data also for narrow data, which do not hold the noise beside their template.
+        From `prepare`, with segments or not; from `leave_out` or `windowed` too, of which only what has some weight
+        counts. Make it of these data also for narrow data, which do not hold the noise beside their template.
 
     Returns
     -------
@@ -150,6 +152,8 @@ def _energy_and_samples(data: FstatData) -> tuple[jax.Array, jax.Array]:
     bandwidth = 2 * (half_pass + TRANSITION_POWER * (half_stop - half_pass))
     time = band.start + band.dt * jnp.arange(data.series.shape[-1], dtype=jnp.float64)
 
+    window = observation.window
+
     def one(detector: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         series, start, weight = detector
         nearest = jnp.searchsorted(0.5 * (start[1:] + start[:-1] + observation.tsft), time)
@@ -158,6 +162,12 @@ def _energy_and_samples(data: FstatData) -> tuple[jax.Array, jax.Array]:
         inverse = jnp.where(own > 0, 1 / jnp.where(own > 0, own, 1.0), 0.0)
         power = series.real.astype(jnp.float64) ** 2 + series.imag.astype(jnp.float64) ** 2
         held = jnp.sum(weight > 0, dtype=jnp.float64) * observation.tsft
+        if window is not None:  # the samples are divided by the window again, where it is not too small
+            square = window.mean_power(time, band.dt)
+            inverse = jnp.where(square > LEAST_SQUARE, inverse / jnp.maximum(square, LEAST_SQUARE), 0.0)
+            inside = (time >= start[nearest]) & (time <= start[nearest] + observation.tsft)
+            held = jnp.sum(inside & (inverse > 0), dtype=jnp.float64) * band.dt
         return observation.tsft * band.dt * jnp.sum(power * inverse), bandwidth * held
 
-    return jax.lax.map(one, (data.series, observation.start, observation.weight))
+    weights = observation.weight if window is None else window.weight
+    return jax.lax.map(one, (data.series, observation.start, jnp.asarray(weights)))

@@ -19,6 +19,7 @@ from jfstat.data.direct import detector_sums
 from jfstat.data.fit import nan_unless_fit
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
+from jfstat.data.observation import refuse_windowed
 from jfstat.display import Displayed, Facts, brief, is_known, memory, value_range
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import any_traced, is_traced
@@ -256,6 +257,7 @@ def transient_twoF(data: FstatData | NarrowData | Atoms, point: Doppler | None, 
     if isinstance(data, NarrowData):
         return _window_twoF(atoms(data, point), window)
     check_point(data, point)
+    refuse_windowed(data.observation)
     return _prepared_twoF(data.for_one_template, point, window)
 
 
@@ -368,7 +370,9 @@ def check_within(
     """Raise a ValueError, which begins with a name, if no window overlaps the time from one end to the other, GPS s."""
     (first, last), starts, longest = ends, np.asarray(t0), end * float(np.asarray(tau).max()) + 0.5 * taper
     if not np.any((starts - 0.5 * taper < last) & (starts + longest > first)):
-        raise ValueError(f"{name} has no window within the data, from GPS {first:.0f} to {last:.0f} s.")
+        raise ValueError(
+            f"{name} has no window within the data, from GPS {first:.0f} to {last:.0f} s: choose other t0 and tau."
+        )
 
 
 def checked_times(t0: NumberLike, tau: DurationLike) -> tuple[jax.Array, jax.Array]:

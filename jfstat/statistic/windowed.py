@@ -87,11 +87,11 @@ def _observation_within(observation: Observation, window: TransientWindow) -> Ob
     epoch, tsft = int(observation.epoch), float(observation.tsft)
     start, weight = np.asarray(observation.start), np.asarray(observation.weight)
     times = window_times(window, epoch, start, weight, tsft)
+    if times is None:
+        raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
     edges, power = np.asarray(times.edges), np.asarray(times.power)
     moments = slice_moments(observation, [edges] * len(observation.detectors))[:, 1:-1]
     moments = np.einsum("dkij,k->dij", moments, power)
-    if not np.any(moments):
-        raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
     upto = np.concatenate([[0.0], np.cumsum(power * np.diff(edges))])
     low, high = (np.interp(x, edges, upto) for x in (start, start + tsft))
     inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft

@@ -119,9 +119,11 @@ def track(
         own, meta = template_of_row(one_row(point, "point"), "point"), point.meta  # type: ignore[union-attr]
         known = meta.get("amplitude")
         amplitude = Amplitude(**known) if amplitude is None and known else amplitude
-    jumps: Any = meta.get("transitions", 1) if transitions is None else transitions
     check_band_of_segments(segments, own)
-    check_reach(jumps, segments.layout.n_frequencies)
+    n_frequencies = segments.layout.n_frequencies
+    usual = min(1, n_frequencies - 1)
+    jumps: Any = meta.get("transitions", usual) if transitions is None else transitions
+    check_reach(jumps, n_frequencies)
     refuse_scores(jumps)
     if amplitude is not None:
         check_amplitude(amplitude)

@@ -241,8 +241,8 @@ def check_reach(transitions: TransitionsLike, n_frequencies: int, name: str = "t
     farthest = int(np.max(bins[np.any(table > NONE, axis=1)]))
     if farthest >= n_frequencies:
         raise ValueError(
-            f"{name} must be jumps of up to {n_frequencies - 1} bins, as wide as the band is, not of {farthest}: give "
-            "fewer, or a wider band."
+            f"{name} reaches {farthest} bins, and the band has {n_frequencies - 1} bins from end to end: allow smaller "
+            "jumps, or give a wider band."
         )
 
 

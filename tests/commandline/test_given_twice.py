@@ -102,7 +102,7 @@ def test_jumps_must_be_probabilities(capsys, files):
 @pytest.mark.parametrize("jump", [30, 5000])
 def test_a_jump_wider_than_the_band_is_refused(capsys, files, jump):
     track = ["track", files, *POINT, "--FreqBand=0.001", "--segments=2", "--noDetails"]
-    assert f"--maxJump must be jumps of up to 7 bins, as wide as the band is, not of {jump}" in refused_after(
+    assert f"--maxJump reaches {jump} bins, and the band has 7 bins from end to end" in refused_after(
         capsys, [*track, f"--maxJump={jump}"]
     )
 

@@ -105,6 +105,17 @@ SAID = [
         "not --fmin=1.0 and --fmax=0.0 Hz",
     ),
     (["hardware-injections", "--DataFiles=*.sft", "--run=O9"], "--run must be one of S5"),
+    ([*SEARCH, "--batchSize=1" + 400 * "0"], "--batchSize"),
+    (
+        [
+            "points",
+            *SEARCH[1:],
+            "--transient-WindowType=rect",
+            "--transient-tau=7200",
+            "--transient-t0Epoch=1000000000",
+        ],
+        "choose other --transient-t0Epoch and --transient-tau",
+    ),
     (["benchmark", "--detectors=x"], "--detectors: detector 'x' is unknown"),
 ]
 """Words of a command line, and what it must say."""

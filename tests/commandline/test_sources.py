@@ -63,6 +63,8 @@ WRONG = {
         "transientWindowType = rect\ntransientStartTime = 1e9\ntransientTauDays = x",
         "'x' is not a number",
     ),
+    "a large derivative": ("f1dot = 1e30\nf2dot = 1e-18\n", "f1dot must be at most"),
+    "a large second derivative": ("f1dot = -1e-9\nf2dot = 1e30\n", "f2dot must be at most"),
     "an empty source": ("[second]", "Alpha, Delta, Freq must be given"),
     "a source twice": (f"[a]\n{SKY}[a]\n{SKY}", "names a source a second time"),
 }

@@ -200,6 +200,7 @@ def test_doppler(name):
         (lambda: jfstat.Amplitude(-1e-24, 0.0), "h0"),
         (lambda: jfstat.Amplitude(1e-24, 1.5), "cosi"),
         (lambda: jfstat.Amplitude(1e-24, True), "cosi must be a number"),
+        (lambda: jfstat.Amplitude(1e-24, np.array(["0.5"], object)), "cosi must be a number"),
         (lambda: jfstat.simulate_sfts(["H1"], START, 3600, fmin=101, fmax=100), "fmin"),
         (lambda: jfstat.simulate_sfts(["Q9"], START, 3600, fmin=99, fmax=100), "Q9"),
         (lambda: jfstat.simulate_sfts(["H1", "H1"], START, 3600, fmin=99, fmax=100), "detectors"),

@@ -12,6 +12,7 @@ from jfstat.geometry.orbit import emission_time
 from jfstat.geometry.trajectory import detector_trajectory
 from jfstat.maths.vectors import unit_vector
 from jfstat.reference import patterns_by_definition
+from jfstat.sfts.container import SFTSeries
 from jfstat.signal.values import with_fields
 
 START = 1_167_458_304
@@ -170,6 +171,26 @@ def test_a_signal_whose_window_is_beyond_the_data_is_refused(window):
     tapered = jfstat.TransientWindow("rect", START - 4000, 3999, taper=600)  # falls during the data
     quiet = jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=51, sqrt_sx=None)
     assert jfstat.inject(quiet, [(*always, tapered)])["H1"].data[0].any()
+
+
+@pytest.mark.parametrize("f", [999.969, 999.999, 999.949, 999.02, 999.001])
+@pytest.mark.parametrize("alpha", [0.2, 3.3])
+def test_signals_may_leave_the_band_at_the_detector(f, alpha):
+    """Their frequency at the source is within the band, and the Earth moves it by up to 1e-4."""
+    signal = jfstat.Doppler(alpha, -0.2, [f], START), AMPLITUDE
+    given = dict(start=START, duration=3600, sqrt_sx=None, signals=[signal])
+    narrow = jfstat.simulate_sfts("H1", fmin=999.0, fmax=1000.0, **given)
+    wide = jfstat.simulate_sfts("H1", fmin=998.0, fmax=1001.0, **given)
+    np.testing.assert_allclose(narrow["H1"].data, wide["H1"].data[:, 1800:3600], rtol=1e-3)
+
+
+def test_a_detector_may_have_no_sfts():
+    sfts = jfstat.simulate_sfts("H1", START, 3600, 49.5, 50.5, sqrt_sx=None)
+    none = jfstat.simulate_sfts("L1", START, 3600, 49.5, 50.5, sqrt_sx=None)["L1"]
+    empty = SFTSeries.of(none.site, none.gps[:0], none.gps_ns[:0], none.data[:0], none.window)
+    both = jfstat.SFTs((sfts["H1"], empty), sfts.tsft, sfts.first_bin)
+    found = jfstat.inject(both, [(jfstat.Doppler(2.0, -0.7, [50.0], START), AMPLITUDE)])
+    assert len(found["L1"]) == 0 and np.any(found["H1"].data)
 
 
 def test_nanoseconds_are_exact():

@@ -1,5 +1,7 @@
 """Windowed data: what metric, added signals and noise make of a window does not depend on the length of the SFTs."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,12 +86,66 @@ def test_noise_has_no_power_less_than_zero(seed):
     np.testing.assert_allclose(np.sum(power) * 7.3, 1800 * np.sum(weight))
 
 
+@pytest.mark.parametrize("window", [
+    jfstat.TransientWindow("rectangular", START - 1e7, 3e8),
+    jfstat.TransientWindow("exponential", START - 100.0, 1e9),
+    jfstat.TransientWindow("rectangular", START - 1e6, 3e6, taper=1e5),
+], ids=["rectangular", "exponential", "tapered"])  # fmt: skip
+def test_windows_far_longer_than_the_data_change_nothing(by_length, window):
+    data = by_length[1800]
+    own = jfstat.windowed(data, window)
+    plain, found = (np.asarray(jfstat.metric(x, POINT)) for x in (data, own))
+    np.testing.assert_allclose(found, plain, rtol=0.02, atol=1e-6 * np.max(plain))
+    near = jfstat.add_signal(jfstat.narrow(silent(own), POINT), POINT, AMPLITUDE)
+    expected = float(jfstat.predict_twoF(data, POINT, AMPLITUDE)) - 4
+    np.testing.assert_allclose(float(jfstat.twoF(near, POINT)), expected, rtol=1e-3)
+
+
+def test_data_of_all_windows_have_the_same_shapes(by_length):
+    data = by_length[1800]
+    kinds = {str(jax.tree.map(jnp.shape, jfstat.windowed(data, window))) for window in WINDOWS.values()}
+    assert len(kinds) == 1
+    np.testing.assert_array_equal(jfstat.windowed(data, WINDOWS["exponential"]).observation.sqrt_sx,
+                                  data.observation.sqrt_sx)  # fmt: skip
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("window", [
+    jfstat.TransientWindow("rectangular", CUT + 3.57 * 1800, 1.1 * 1800),
+    jfstat.TransientWindow("exponential", CUT, 1200.0),
+], ids=["rectangular", "exponential"])  # fmt: skip
+def test_the_noise_energy_counts_what_a_window_leaves(by_length, window):
+    data = by_length[1800]
+    own = jfstat.windowed(data, window)
+    keys = jax.random.split(jax.random.key(1), 300)
+    t = float(data.band.start) + float(data.band.dt) * np.arange(data.series.shape[-1])
+    low, high = (jnp.asarray(t + x * float(data.band.dt)) for x in (-0.5, 0.5))
+    g = window.mean(low, high, int(data.observation.epoch)).astype(jnp.complex64)
+
+    def energy(key):
+        series = jfstat.noise_like(key, data).series * g
+        return jfstat.noise_energy(replace(own, series=series))
+
+    drawn = jax.lax.map(energy, keys, batch_size=50)
+    samples = np.asarray(drawn.samples[0])
+    np.testing.assert_allclose(np.mean(drawn.factor, axis=0), 1.0, atol=4 / np.sqrt(300 * np.min(samples)) + 0.03)
+    # chi-squared with 2 degrees of freedom for each sample
+    np.testing.assert_allclose(np.var(drawn.factor, axis=0) * samples, 1.0, rtol=0.35)
+
+
 def test_data_are_windowed_once_and_then_left_whole(by_length):
     data = jfstat.windowed(by_length[1800], WINDOWS["rectangular"])
     with pytest.raises(ValueError, match="data are windowed already"):
         jfstat.windowed(data, WINDOWS["exponential"])
     with pytest.raises(ValueError, match="data are windowed already"):
         jfstat.leave_out(data, [(START, START + 1800)])
+    with pytest.raises(ValueError, match="data are windowed already"):
+        jfstat.atoms(data, POINT)
+    with pytest.raises(ValueError, match="data are windowed already"):
+        jfstat.transient_twoF(data, POINT, WINDOWS["exponential"])
+    windows = jfstat.TransientRange("rectangular", [CUT], [9000.0])
+    with pytest.raises(ValueError, match="data are windowed already"):
+        jfstat.search(data, POINT, jfstat.Transient(windows), progress=False)
 
 
 def test_windowed_data_are_saved(by_length, tmp_path):

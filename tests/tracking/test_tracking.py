@@ -490,8 +490,14 @@ def test_jumps_wider_than_the_band_are_refused(segments):
         lambda: jfstat.viterbi_null(segments, template(), n),
         lambda: jfstat.plan_search(segments, template(), jfstat.BestPath(n)),
     ):
-        with pytest.raises(ValueError, match=rf"^transitions must be jumps of up to {n - 1} bins, .* not of {n}: "):
+        with pytest.raises(ValueError, match=rf"^transitions reaches {n} bins, and the band has {n - 1} bins from"):
             call()
+
+
+def test_a_band_of_one_frequency_has_one_path():
+    sfts = jfstat.simulate_sfts("H1", START, 8 * 1800, 99.6, 100.4, sqrt_sx=4e-24, seed=1)
+    one = jfstat.prepare(sfts, 100.0, 100.0, segments=4, guard=0.3)
+    assert not np.any(jfstat.track(one, jfstat.Doppler(1.0, 0.2, [100.0], START)).path)
 
 
 def test_nulls_say_how_many_tables_are_done():

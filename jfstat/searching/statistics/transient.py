@@ -17,6 +17,7 @@ from jfstat.candidates.transienttable import transient_meta, transient_values
 from jfstat.data.bandseries import Layout
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import FLOAT32, Device, default_device, device_of, free_bytes
+from jfstat.data.observation import refuse_windowed
 from jfstat.engines.engine import COMPLEX, first_without_spin_down, nodes_per_template
 from jfstat.engines.xla import NODE_BYTES
 from jfstat.lines.doppler import LineBands
@@ -112,6 +113,7 @@ class Transient(XlaStatistic):
     def check(self, data: FstatData, stack: Doppler, keep: Keep, details: Details) -> None:
         """Raise a ValueError if no window holds any data, and for options that transients do not have."""
         check_whole(data, self.name)
+        refuse_windowed(data.observation)
         for name, value in {"cluster": keep.cluster, "bsgl_threshold": keep.bsgl_threshold}.items():
             if value is not None:
                 raise ValueError(f"{self.name} and {name} do not go together: leave one out.")
