@@ -99,7 +99,7 @@ def simulated():
     near, still = jfstat.narrow(data, point), np.zeros((2, 3))
     window = jfstat.TransientWindow("exponential", START + 10000.0, 10000.0, taper=3600.0)
     slices = jfstat.atoms(data, point, 3600)
-    made = dict(start=START, duration=7200, fmin=49.5, fmax=50.5, sqrt_sx=None)
+    made = dict(start=START, duration=14400, fmin=49.5, fmax=50.5, sqrt_sx=None)
     return {
         "SFTs": jfstat.simulate_sfts("H1", signals=[(point, amplitude), (point, amplitude, window)], **made)["H1"].data,
         "noise": jfstat.noise_like(jax.random.key(1), data).series,
