@@ -41,8 +41,9 @@ def add_signal(
     must agree better than that. 2F of the signal alone is `predict_twoF` less 4 for rectangular SFTs; with a window w,
     the fraction mean(w)^2/mean(w^2) of it, 2/3 for Hann.
 
-    Of data from `windowed` it is the transient signal with this window that is added. Other transient signals are
-    added by `inject`.
+    Of data from `windowed` it is the transient signal with this window that is added. What the guard loses of its
+    sudden ends is not in it: rho^2 of such a signal in SFTs differs by up to 2 % for windows of ten minutes, and by up
+    to 0.4 % for windows of an hour. Other transient signals are added by `inject`.
 
     Parameters
     ----------
