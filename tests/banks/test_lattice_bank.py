@@ -91,6 +91,7 @@ def test_count_is_that_of_a_hexagonal_lattice_by_hand():
     assert jfstat.lattice_size(observation, point(WAVES), ranges, m) == pytest.approx(len(bank), rel=0.03)
 
 
+@pytest.mark.ci
 def test_spin_downs_alone_are_as_many_as_in_template_bank():
     observation = gaps(10)
     ranges = {"f1dot": (-1e-8, 0.0), "f2dot": (0.0, 2e-15)}
@@ -240,6 +241,7 @@ def test_a_time_scale_remains_positive():
     assert len(bank) < 1000 and float(bank.model.parameters["tau"].min()) >= 2.5e3
 
 
+@pytest.mark.ci
 def test_the_metric_is_taken_along_spin_downs_that_a_model_follows():
     n, m = 40, 0.2
     centre = point(STEP)

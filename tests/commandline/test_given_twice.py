@@ -107,6 +107,7 @@ def test_a_jump_wider_than_the_band_is_refused(capsys, files, jump):
     )
 
 
+@pytest.mark.ci
 def test_values_are_said_to_be_of_2f(capsys, files):
     search = ["search", files, *POINT, "--FreqBand=0.001", "--noDetails"]
     for more in ([], ["--segments=2"], ["--transient-WindowType=rect", "--transient-tau=3600"]):

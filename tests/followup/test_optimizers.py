@@ -309,6 +309,7 @@ def test_names_have_the_numbers():
     assert "max_linesearch_steps=20" in Optimizer(optax.lbfgs()).name
 
 
+@pytest.mark.ci
 def test_tables_with_the_optimizers_name_survive_files(case, starts, tmp_path):
     table = jfstat.refine(case.data, starts, optax.lbfgs(1.0, linesearch=None), jfstat.Fit(FIXED), progress=False)
     for suffix in (".ecsv", ".hdf5"):

@@ -202,6 +202,7 @@ def case():
     return cases.make(100.0, 3, noise=True, h0=4e-25)
 
 
+@pytest.mark.ci
 def test_templates_are_ranked_and_followed(case):
     near = jfstat.narrow(case.data, case.doppler)
     prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24))

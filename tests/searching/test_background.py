@@ -153,6 +153,7 @@ def test_a_loud_signal_is_subtracted_from_the_data_of_its_background(sfts):
     assert judged["background"][0] == "common" and judged["empirical_false_alarm"][0] < 1e-20
 
 
+@pytest.mark.ci
 def test_in_gaussian_noise_the_formula_is_measured(data):
     found = jfstat.search(data, BANK, top=20, **QUIET)
     own = jfstat.background(data, BANK, **QUIET)

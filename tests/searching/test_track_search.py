@@ -171,6 +171,7 @@ def test_units_checkpoints_and_batches_give_the_same_table(tmp_path):
         )
 
 
+@pytest.mark.ci
 def test_lines_are_flagged_and_vetoed():
     rng = np.random.default_rng(9)
     data = jfstat.normalise(made(rng, 80.0), 79.95, 80.05)

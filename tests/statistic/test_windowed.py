@@ -27,6 +27,8 @@ WINDOWS = {
     "own": jfstat.TransientWindow(lambda x: jnp.cos(5 * x), CUT, 4000.0, end=2.0),
 }
 
+FEW = "rectangular", "exponential", "tapered"
+
 
 def prepared(tsft, kept=lambda t: t >= 0):
     times = START + np.arange(0, SPAN, tsft)
@@ -45,7 +47,7 @@ def by_length():
     return {tsft: prepared(tsft, gap) for tsft in (100, 1800)}
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", [x if x in FEW else pytest.param(x, marks=pytest.mark.ci) for x in WINDOWS])
 def test_nothing_depends_on_the_length_of_sfts(by_length, name):
     window, found = WINDOWS[name], []
     other = jfstat.Doppler(2.9, 0.71, [FREQ + 0.03 / float(window.tau), -2.2e-9], START + 1234)

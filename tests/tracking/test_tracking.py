@@ -507,6 +507,7 @@ def test_nulls_say_how_many_tables_are_done():
     assert null.threshold(1e-2) == jfstat.viterbi_null(4, n_frequencies=20).threshold(1e-2)
 
 
+@pytest.mark.ci
 def test_searches_show_the_progress_of_false_alarms(segments, monkeypatch, capsys):
     monkeypatch.setattr("jfstat.searching.session.progress.FIRST_LINE", 0.0)
     jfstat.search(segments, template(), jfstat.BestPath(1))
