@@ -131,7 +131,9 @@ def test_a_signal_that_is_over_before_the_data_is_counted(capsys, tmp_path):
 @pytest.mark.ci
 def test_floors_that_are_psds_are_refused(capsys, files):
     for command in (["search", files, *POINT], ["track-power", files, *POINT, "--FreqBand=0.001"]):
-        assert "--assumeSqrtSX: the SFTs of H1 are so much louder" in refused_after(capsys, [*command, "--assumeSqrtSX=2e-46"])
+        assert "--assumeSqrtSX: the SFTs of H1 are so much louder" in refused_after(
+            capsys, [*command, "--assumeSqrtSX=2e-46"]
+        )
 
 
 def refused_after(capsys, words):
