@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.maths.arrays import module_for
 from jfstat.signal.transientwindow import TransientWindow
+
+Array = TypeVar("Array", jax.Array, np.ndarray)
 
 LEAST_SLICES, MOST_SLICES = 256, 4096
 """Least and largest number of slices."""
@@ -52,10 +56,11 @@ class WindowTimes:
         """The same without the weights of SFTs, whose number is the data's."""
         return replace(self, weight=np.zeros((*np.shape(self.weight)[:-1], 0)))  # type: ignore[arg-type]
 
-    def mean_power(self, time: jax.Array, step: jax.Array) -> jax.Array:
+    def mean_power(self, time: Array, step: jax.Array | float) -> Array:
         """Return the mean square of the window over intervals of a length `step` around times, same shape, float64."""
-        upto = jnp.append(0.0, jnp.cumsum(self.power * jnp.diff(self.edges)))
-        low, high = (jnp.interp(time + x * step, self.edges, upto) for x in (-0.5, 0.5))
+        xp: Any = module_for(time, self.edges, self.power)
+        upto = xp.append(0.0, xp.cumsum(self.power * xp.diff(self.edges)))
+        low, high = (xp.interp(time + x * step, self.edges, upto) for x in (-0.5, 0.5))
         return (high - low) / step
 
 

@@ -89,13 +89,10 @@ def _observation_within(observation: Observation, window: TransientWindow) -> Ob
     times = window_times(window, epoch, start, weight, tsft)
     if times is None:
         raise EmptyWindow("window holds no data: choose t0 and tau within the data's span.")
-    edges, power = np.asarray(times.edges), np.asarray(times.power)
-    moments = slice_moments(observation, [edges] * len(observation.detectors))[:, 1:-1]
-    moments = np.einsum("dkij,k->dij", moments, power)
-    upto = np.concatenate([[0.0], np.cumsum(power * np.diff(edges))])
-    low, high = (np.interp(x, edges, upto) for x in (start, start + tsft))
+    each = slice_moments(observation, [np.asarray(times.edges)] * len(observation.detectors))[:, 1:-1]
+    moments = np.einsum("dkij,k->dij", each, times.power)
     inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
-    own = weighted(observation, list(weight * (high - low) / tsft), inverse)
+    own = weighted(observation, list(weight * times.mean_power(start + 0.5 * tsft, tsft)), inverse)
     return replace(own, moments=on_device(moments), window=jax.device_put(times))
 
 
