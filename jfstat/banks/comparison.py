@@ -21,6 +21,7 @@ from jfstat.data.observation import Observation
 from jfstat.geometry.frequencies import Motion, detector_frequency, ssb_times
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.maths.kepler import STEPS
+from jfstat.metrics.segmentpower import time_over_noise
 from jfstat.signal.templates import Doppler
 
 MOST_TIMES = 1500
@@ -114,7 +115,9 @@ class Phases:
         if self.observation.n_segments is None:
             return of_segment(self.observation, jnp.asarray(self.time), jnp.asarray(self.weight))
         each = jax.vmap(of_segment)(self.observation, jnp.asarray(self.time), jnp.asarray(self.weight))
-        return each.reshape(-1, each.shape[-1]) / np.sqrt(len(each))
+        powers = jnp.asarray(time_over_noise(self.observation))
+        each = each * jnp.sqrt(powers / jnp.sum(powers))[:, None, None]
+        return each.reshape(-1, each.shape[-1])
 
 
 @jax.tree_util.register_dataclass

@@ -19,6 +19,7 @@ from jfstat.data.observation import FEW_SFTS, Observation
 from jfstat.display import Displayed
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
+from jfstat.metrics.segmentpower import mean_loss
 from jfstat.public import public
 from jfstat.signal.parameters import MOTION_FIELDS, SKY, is_of_model, spin_order
 from jfstat.signal.templates import Doppler, template
@@ -45,10 +46,10 @@ RELATIVE_CURVATURE = 1e-3
 class Coordinates(Displayed):
     """Whitened coordinates x, (p,) float64, around a template; see `whiten`.
 
-    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes and, for data with
-    segments, over segments. The sky is a plane tangent to the sphere at the centre, without poles. If frequency and
-    derivatives vary too, a step on the sky changes them such that the mean frequency at the detectors stays the same. A
-    peak is then round even if its sky position is very uncertain.
+    An offset x loses, to second order, the fraction ``x @ x`` of rho^2, averaged over amplitudes; for data with
+    segments, of the summed rho^2. The sky is a plane tangent to the sphere at the centre, without poles. If frequency
+    and derivatives vary too, a step on the sky changes them such that the mean frequency at the detectors stays the
+    same. A peak is then round even if its sky position is very uncertain.
 
     Attributes
     ----------
@@ -214,8 +215,7 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
     # the Earth turns slowly enough for a part of the SFTs to be enough; orbits may not
     every = max(1, observation.start.shape[-1] // ENOUGH_SFTS) if point.orbit is None else 1
     how: Any = dict(n_nodes=_nodes(observation), every=every)
-    each = each_segment(lambda part: metric_along(part, point, own.stepped, zero, **how), observation)
-    g = jnp.mean(each, axis=0)
+    g = mean_loss(lambda part: metric_along(part, point, own.stepped, zero, **how), observation, point)
     size = jnp.abs(values(point, names))
     for i, name in enumerate(names):
         extra = 0.0

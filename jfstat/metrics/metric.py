@@ -10,13 +10,13 @@ import jax.numpy as jnp
 
 from jfstat import kinds
 from jfstat.data.checks import check_amplitude, check_template, observation_of
-from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
 from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.metrics.segmentpower import mean_loss
 from jfstat.public import public
 from jfstat.signal.reading import all_parameters
 from jfstat.signal.templates import Amplitude, Doppler, template
@@ -36,9 +36,9 @@ def metric(
     """Compute the parameter-space metric g: a template at an offset d from a signal loses the fraction d g d of rho^2.
 
     The metric holds to second order in d, and takes the actual times of the data, gaps, noise weights and antenna
-    patterns into account. For data with segments it is the mean of the segments' metrics, the metric of `mean_twoF`:
-    the mean over segments of the fraction lost (Wette & Prix 2013, Phys. Rev. D 88, 123005; Wette 2015, Phys. Rev. D
-    92, 082003).
+    patterns into account. For data with segments it is the metric of `mean_twoF`: the mean of the segments' metrics
+    (Wette & Prix 2013, Phys. Rev. D 88, 123005; Wette 2015, Phys. Rev. D 92, 082003), here weighted by the rho^2 that a
+    signal has in each, so that it is the fraction of the summed rho^2 that is lost if segments are unequal, too.
 
     The function is pure and works under jit, vmap and grad.
 
@@ -101,8 +101,9 @@ def metric(
 def _mean_metric(
     segments: Observation, point: Doppler, amplitude: Amplitude | None, names: tuple[str, ...], phase_only: bool
 ) -> jax.Array:
-    """Return the mean of the segments' metrics, computed one after the other to save memory."""
-    return jnp.mean(each_segment(lambda own: _metric(own, point, amplitude, names, phase_only), segments), axis=0)
+    """Return the weighted mean of the segments' metrics."""
+    each = partial(_metric, point=point, amplitude=amplitude, names=names, phase_only=phase_only)
+    return mean_loss(each, segments, point, amplitude, phase_only)
 
 
 @partial(jax.jit, static_argnames=("names", "phase_only"))

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from jfstat import kinds
 from jfstat.data.checks import check_amplitude, check_template, observation_of
-from jfstat.data.eachsegment import each_segment
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
@@ -17,6 +16,7 @@ from jfstat.geometry.antenna import harmonic_sum, pattern_coefficients
 from jfstat.geometry.nearby import phase_difference, sites
 from jfstat.geometry.trajectory import Trajectory
 from jfstat.metrics.metric import amplitude_products, inverse_of
+from jfstat.metrics.segmentpower import mean_loss
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
 
@@ -37,7 +37,8 @@ def mismatch(
 
     The actual times of the data, gaps, noise weights and the antenna patterns of both templates are taken into account.
     `metric` is the second order of the mismatch: half of its Hessian in `other` at ``other = point``. For data with
-    segments the mismatch is the mean over segments.
+    segments it is the loss of the sum over segments: the mean of their losses, weighted by the rho^2 that a signal has
+    in each.
 
     The function is pure and works under jit, vmap and grad.
 
@@ -102,8 +103,9 @@ def mismatch(
 def _mean_mismatch(
     segments: Observation, point: Doppler, other: Doppler, amplitude: Amplitude | None, phase_only: bool
 ) -> jax.Array:
-    """Return the mean of the segments' mismatches, computed one after the other to save memory."""
-    return jnp.mean(each_segment(lambda own: _mismatch(own, point, other, amplitude, phase_only), segments))
+    """Return the weighted mean of the segments' mismatches."""
+    each = partial(_mismatch, point=point, other=other, amplitude=amplitude, phase_only=phase_only)
+    return mean_loss(each, segments, point, amplitude, phase_only)
 
 
 @partial(jax.jit, static_argnames="phase_only")

@@ -13,6 +13,7 @@ import numpy as np
 
 from jfstat.data.observation import Observation
 from jfstat.maths.lattices import back_substituted
+from jfstat.metrics.segmentpower import time_over_noise
 from jfstat.signal.times import GPSTime, gps_time
 
 
@@ -22,7 +23,7 @@ def flat_metric(observation: Observation, n_spins: int, reftime: GPSTime, freque
     Parameters
     ----------
     observation : Observation
-        Observation; with a leading axis of segments the mean of their metrics is computed.
+        Observation; with a leading axis of segments the weighted mean of their metrics is computed.
     n_spins : int
         Number of derivatives of the frequency, s.
     reftime : GPSTime
@@ -53,16 +54,21 @@ def factor(observation: Observation, n_spins: int, reftime: GPSTime, frequency: 
     is (2 pi)^2 times their covariance over the data.
 
     In each segment the mean of the derivatives over this segment is subtracted, because its initial phase is free. The
-    mean of the metrics of N segments is S^T S / N, where S has the rows of all their factors (Wette 2015, Phys. Rev. D
-    92, 082003). The factors refer to the middle of all segments, because for a distant reference time the columns would
-    be nearly collinear.
+    mean of the metrics of segments (Wette 2015, Phys. Rev. D 92, 082003), weighted by their times over their noise, as
+    the sum of 2F weights them, is S^T S, where S has the rows of all their factors, each times the root of the
+    segment's share. The factors refer to the middle of all segments, because for a distant reference time the columns
+    would be nearly collinear.
     """
     n = observation.n_segments
     if n is None:
         return _factor(observation, n_spins, reftime, frequency)
     parts = [observation.segment(i) for i in range(n)]
     middle = gps_time(round(np.mean([int(part.epoch) + float(part.middle) for part in parts])), "middle")
-    rows = np.concatenate([_factor(part, n_spins, middle, frequency) for part in parts]) / np.sqrt(n)
+    powers = np.asarray(time_over_noise(observation))
+    roots = np.sqrt(powers / np.sum(powers))
+    rows = np.concatenate(
+        [root * _factor(part, n_spins, middle, frequency) for root, part in zip(roots, parts, strict=True)]
+    )
     size = np.linalg.norm(rows, axis=0)
     r = np.linalg.qr(rows / size, mode="r") * size
     later = float(middle - reftime)

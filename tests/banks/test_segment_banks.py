@@ -30,13 +30,46 @@ def segments():
 
 
 @pytest.mark.ci
+def test_unequal_segments_count_by_their_signal():
+    """Without noise the mean of 2F loses what mismatch and metric say: of 12 h twice and 1 h, with one quieter detector
+    in the last."""
+    point = jfstat.Doppler(2.1, 0.47, [100.05, -1e-10], START)
+    amplitude = jfstat.Amplitude(3e-23, 0.3, 0.4, 1.0)
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 90000, 98.7, 101.4, sqrt_sx=0.0, signals=[(point, amplitude)])
+    floors = {"H1": 4e-24, "L1": 6e-24}
+    data = jfstat.prepare(sfts, 100.04, 100.06, sqrt_sx=floors, filters=False, segments=43200.0)
+    assert data.n_segments == 3
+    whole = jfstat.prepare(sfts, 100.04, 100.06, sqrt_sx=floors, filters=False, segments=2)
+    twoF = jax.jit(jfstat.mean_twoF)
+    losses = []
+    for step in (3e-6, 6e-6, 9e-6):
+        other = jfstat.Doppler(2.1, 0.47, [100.05 + step, -1e-10], START)
+        losses.append(1 - float(twoF(data, other) / twoF(data, point)))
+        assert float(jfstat.mismatch(data, point, other, amplitude=amplitude)) == pytest.approx(losses[-1], rel=0.01)
+    g = float(jfstat.metric(data, point, ["freq"], amplitude=amplitude)[0, 0])
+    assert g * 9e-12 == pytest.approx(losses[0], rel=0.06)  # the next order
+    x = jfstat.whiten(data, point, ["freq"])
+    assert float(x.matrix[0, 0]) ** -2 == pytest.approx(float(jfstat.metric(data, point, ["freq"])[0, 0]), rel=0.01)
+    # phases alone: of a bank, and in the metric that is flat in the sky
+    plain = float(jfstat.metric(data, point, ["freq"], phase_only=True)[0, 0])
+    flat = flat_metric(data.observation, 1, data.observation.segment(0).reftime, 100.05)
+    assert flat[0, 0] == pytest.approx(plain, rel=0.01)
+    ask = dict(alpha=(2.0, 2.6), delta=(0.2, 0.6), f1dot=(-4e-9, 0.0), mismatch=0.2)
+    sizes = [jfstat.bank_size(**ask, data=own) for own in (data, whole)]
+    assert 0.85 < sizes[0] / sizes[1] < 1.2  # 1 h less, or a few minutes more in each of two
+
+
 def test_metric_and_mismatch_are_means_over_segments(segments):
     point = jfstat.Doppler(1.1, -0.35, [400.0, -1e-9], START + 3 * DAY)
     other = jfstat.Doppler(1.1003, -0.3502, [400.000001, -1.0001e-9], START + 3 * DAY)
+    # rho^2 of circular polarisation is proportional to A + B, as its mean over orientations
+    circular = jfstat.Amplitude(1e-23, 1.0, 0.0)
+    rho2 = [float(jfstat.predict_twoF(segments.segment(i), point, circular)) - 4 for i in range(8)]
     each = [jfstat.metric(segments.segment(i), point) for i in range(8)]
-    np.testing.assert_allclose(jfstat.metric(segments, point), np.mean(each, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(jfstat.metric(segments, point), np.average(each, axis=0, weights=rho2), rtol=1e-9)
     losses = [jfstat.mismatch(segments.segment(i), point, other) for i in range(8)]
-    assert float(jfstat.mismatch(segments, point, other)) == pytest.approx(np.mean(losses), rel=1e-12)
+    expected = np.average(losses, weights=rho2)
+    assert float(jfstat.mismatch(segments, point, other)) == pytest.approx(expected, rel=1e-9)
     rows = jfstat.metric(segments, point, ["f1dot", "alpha"])
     np.testing.assert_allclose(rows, jfstat.metric(segments, point)[1:3, 1:3], rtol=1e-10)
     bend = jax.hessian(lambda f: jfstat.mismatch(segments, point, jfstat.Doppler(1.1, -0.35, f, START + 3 * DAY)))
