@@ -245,11 +245,12 @@ class Observation(Displayed):
         """Noise floor of each detector, 1/sqrt(Hz): the root of the harmonic mean of S over its SFTs.
 
         Without the bias of that mean where floors are estimated: the S that `predict_twoF` takes. `sqrt_sx` has
-        LALSuite's.
+        LALSuite's. NaN for a detector without SFTs.
         """
         floors = self.sqrt_sx / np.asarray(self.signal_response)[..., :1, None]
         each = floors if self.n_segments is None else np.moveaxis(floors, 0, 1).reshape(len(self.detectors), -1)
-        return [float(1 / np.sqrt(np.nanmean(own**-2))) for own in each]
+        known = (own[np.isfinite(own)] for own in each)
+        return [float(1 / np.sqrt(np.mean(own**-2))) if len(own) else np.nan for own in known]
 
     @property
     def n_sfts(self) -> list[int]:

@@ -182,7 +182,8 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
     """Compute the sensitivity depth sqrt(S)/h0 of data at an amplitude, 1/sqrt(Hz).
 
     S is the harmonic mean of the single-sided power spectral density over all SFTs and detectors (Behnke, Papa & Prix
-    2015, Phys. Rev. D 91, 064007; Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058).
+    2015, Phys. Rev. D 91, 064007; Dreissigacker, Prix & Wette 2018, Phys. Rev. D 98, 084058). SFTs that are left out,
+    by `leave_out` or a window, do not count.
 
     Parameters
     ----------
@@ -212,11 +213,10 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
         raise ValueError(f"h0 must be positive strain amplitudes, not {shown(h0)}.")
     seen = observation_of(data, segments=True)
     require_noise_floor(seen)
-    level = jax.jit(noise_level)(seen)
-    # each segment's level is a mean over its SFTs, so segments are weighted by their numbers of SFTs
-    n_sfts = np.sum(np.atleast_3d(np.asarray(seen.weight) > 0).reshape(len(np.atleast_1d(seen.tsft)), -1), axis=1)
-    inverse = np.average(np.atleast_1d(np.asarray(level) / np.asarray(seen.tsft)), weights=n_sfts)
-    return (1 / np.sqrt(inverse) / strains)[()]
+    level = np.asarray(jax.jit(noise_level)(seen)) / np.asarray(seen.tsft)
+    weight = seen.weight if seen.window is None else seen.window.weight  # those of the noise alone
+    inverse = np.asarray(weight) * level[..., None, None]
+    return (1 / np.sqrt(np.mean(inverse[np.asarray(seen.weight) > 0])) / strains)[()]
 
 
 def checked_strains(h0: ArrayLike) -> np.ndarray:

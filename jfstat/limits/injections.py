@@ -122,9 +122,10 @@ def upper_limit(
     Notes
     -----
     2F of an injection is computed at its own template, which a search matches only to within the spacing of its grid:
-    the limit is too low unless `mismatch` accounts for the loss. Three effects are neglected: the gain from noise in
-    the loudest of the neighbouring templates, the signal's effect on the estimate of the noise floor, and the fraction
-    ``data.expected_loss`` of rho^2 that the SFTs lose at the band's edges.
+    the limit is too low unless `mismatch` accounts for the loss. Four effects are neglected: the gain from noise in
+    the loudest of the neighbouring templates, the signal's effect on the estimate of the noise floor, the fraction
+    ``data.expected_loss`` of rho^2 that the SFTs lose at the band's edges, and the window w of SFTs that are not
+    rectangular: divide the limit by mean(w)/rms(w), 0.816 for Hann.
 
     If position, frequency and its derivatives are all single numbers, every injection is added to the same Fa and Fb of
     the noise. The limit is then conditional on this realisation of the noise: ``h0_error`` does not include its

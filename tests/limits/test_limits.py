@@ -116,6 +116,21 @@ def test_depth_is_the_harmonic_mean_over_all_sfts():
     assert jfstat.sensitivity_depth(segments, 1e-25) == pytest.approx(1e25 / np.sqrt(expected), rel=1e-6)
 
 
+def test_depth_is_of_the_sfts_that_count():
+    data = prepared(simulated(()))
+    without = jfstat.leave_out(data, {"L1": [(START - 1, START + 10 * 86400)]})
+    assert jfstat.sensitivity_depth(without, 1e-25) == pytest.approx(FLOOR["H1"] / 1e-25, rel=1e-6)
+    first, tau = START + 86400 // 4, 86400 // 4
+    seen = jfstat.windowed(data, jfstat.TransientWindow("rectangular", first, tau))
+    some = jfstat.windowed(without, jfstat.TransientWindow("exponential", first, tau))
+    counts = np.asarray(seen.observation.n_sfts)
+    expected = np.sum(counts / np.array(list(FLOOR.values())) ** 2) / np.sum(counts)
+    assert jfstat.sensitivity_depth(seen, 1e-25) == pytest.approx(1e25 / np.sqrt(expected), rel=1e-6)
+    assert jfstat.sensitivity_depth(some, 1e-25) == pytest.approx(FLOOR["H1"] / 1e-25, rel=1e-6)
+    floors = without.observation.mean_sqrt_sx  # without a warning of NumPy
+    assert floors[0] == pytest.approx(FLOOR["H1"]) and np.isnan(floors[1])
+
+
 def test_populations_have_their_distributions():
     population = jfstat.Population(
         delta=(-0.2, 1.0), cosi=[0.1, 0.5, 0.9], psi=0.3, freq=(50.0, 51.0), fdots=[(-1e-9, 0)]
