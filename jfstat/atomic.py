@@ -69,6 +69,20 @@ def check_writable(path: str | os.PathLike) -> None:
         ) from error
 
 
+def check_directory(path: str | os.PathLike) -> None:
+    """Raise an OSError of one sentence unless files can be written to a directory, which need not exist yet."""
+    existing = Path(path).absolute()
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"directory {str(path)!r} cannot be written to ({error.strerror or error}): choose another."
+        ) from error
+
+
 def made_directory(path: str | os.PathLike, name: str) -> Path:
     """Make a directory unless it exists, and return it; an OSError of one sentence on the argument `name` if not."""
     try:

@@ -26,8 +26,8 @@ def add_background(group: OptionGroup) -> None:
         metavar="N",
         help="search the bank at N other sky positions, too, where no signal is, and add the false-alarm probability "
         "by the loudest values there: it holds in noise with lines and drifts, and the search takes N times as long "
-        "(0: as many positions as there is room for, at most 100). With --checkpoint, the positions that are done are "
-        "kept in a file of that name and .background",
+        "(10 to 10000; 0: as many as there is room for, at most 100). With --checkpoint, the positions that are done "
+        "are kept in a file of that name and .background",
     )
     group.add_argument(
         "--outputBackground",

@@ -1,4 +1,4 @@
-"""Which files a command line reads and which it writes: none of them may be both, and none is written twice."""
+"""Which files a command line reads and which it writes: none may be both or written twice, and all can be written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jfstat.atomic import check_directory
 from jfstat.files import overwritten, text_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,14 @@ BASES = ("outputFstatAtoms",)
 
 
 def check_files(arguments: Arguments) -> None:
-    """Raise a ValueError if a command line would write over a file that it reads, or write one file twice."""
+    """Raise an error if a command line would write over a file that it reads, or one file twice, or cannot write one.
+
+    Raises
+    ------
+    OSError
+        If a directory for SFT files cannot be made or written to.
+    ValueError
+    """
     options = {name: path for name in WRITTEN if (path := arguments.given.get(name)) is not None}
     for name, path in options.items():
         try:
@@ -44,6 +52,9 @@ def check_files(arguments: Arguments) -> None:
             pass
         except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be entered
             raise ValueError(f"--{name} cannot be written to ({error}): choose another file.") from None
+    for name in DIRECTORIES:
+        if arguments.given.get(name) is not None:
+            check_directory(arguments.given[name])
     places = [(os.path.realpath(path), name) for name, path in options.items()]
     names = dict(places)
     for place, name in places:

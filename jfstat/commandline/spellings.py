@@ -499,6 +499,7 @@ ADVICE: dict[str, tuple[tuple[str, str], ...]] = {
     "use jfstat.refine(model=) in each stage": (("", "use jfstat.refine(model=) in Python"),),
     "give jfstat.Doppler templates, which hold it, or refine's model=": (("", "use jfstat.refine(model=) in Python"),),
     "give jfstat.Doppler templates, which hold it": (("", "use jfstat.Doppler templates in Python"),),
+    "give what search(..., run=Run(unit=(i, n))) returned": (("", "give what jfstat search --unit=I/N wrote"),),
     "choose other t0 and tau": (("transient-tau", "choose other --transient-t0Epoch and --transient-tau"),),
     " and per_detector": (("noDetails", ", and no --noDetails"),),
     ", or make Dopplers": (("", ""),),

@@ -30,6 +30,7 @@ from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
 from jfstat.searching.statistics import STATISTICS
 from jfstat.sfts.container import SFTs, check_sfts
+from jfstat.signal.parameters import WINDOW_COLUMNS
 from jfstat.signal.templates import Doppler
 from jfstat.signal.values import columns
 from jfstat.validation import guard_band
@@ -77,7 +78,7 @@ def follow_up(
         SFTs of a band that contains the candidates.
     found : QTable, Table, Row or Doppler
         Candidates, as for `refine`: from `search` or `refine`, with or without segments, or one row of it;
-        or a template or a stack.
+        or a template or a stack. Transient candidates and paths are refused: joined segments need not add to their 2F.
     stages : sequence of int or Stages, optional
         Decreasing numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data, by default
         from `follow_up_stages`; or a `Stages` object, with the rates at which candidates are rejected.
@@ -193,6 +194,7 @@ def ladder_of(
         See `follow_up`.
     """
     given = parameter_columns(found, "found", NEEDED, "use jfstat.refine(model=) in each stage")
+    _refuse_others(found)
     searched = SearchedWith.of(found, sfts.detectors)
     problems = impossible(given)
     in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
@@ -238,6 +240,20 @@ def ladder_of(
         veto=rates.veto,
         false_alarm=rates.false_alarm,
     )
+
+
+def _refuse_others(found: AnyTable) -> None:
+    """Raise a ValueError for candidates of signals that end, or whose frequency wanders: 2F of those need not grow."""
+    if all(name in found.colnames for name in WINDOW_COLUMNS):
+        raise ValueError(
+            "found is of transient signals, whose windows would be ignored: use refine, or remove the columns t0 and "
+            "tau to follow up signals that last for all of the data."
+        )
+    if "transitions" in found.meta or "log_likelihood" in found.colnames:
+        raise ValueError(
+            "found is of paths, whose frequency wanders, and stages are of signals whose frequency does not: remove "
+            "the column log_likelihood and the metadata to follow up such signals at the paths' frequencies."
+        )
 
 
 def is_of_tracks(found: AnyTable) -> bool:

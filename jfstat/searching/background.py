@@ -89,9 +89,9 @@ def background(
     statistic : Statistic, optional
         Its statistic; by default as for `search`.
     positions : int, optional
-        Number of positions; by default 100, or as many as there is room for if these are fewer. A false-alarm
-        probability of p in a sub-band whose maxima have no known distribution needs 1/p of them; in all others it is
-        extrapolated.
+        Number of positions, 10 to 10,000; by default 100, or as many as there is room for if these are fewer. A
+        false-alarm probability of p in a sub-band whose maxima have no known distribution needs 1/p of them; in all
+        others it is extrapolated.
     checkpoint : path, optional
         File that holds the positions that are done. If it exists, the work continues from there.
     progress : bool

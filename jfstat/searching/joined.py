@@ -53,7 +53,8 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
     TypeError
         If `tables` holds anything but tables.
     ValueError
-        If it is empty, a table is none of a whole search or was judged by the background of its own, or the searches
+        If it is empty, a search is there twice, a table is none of a whole search or was judged by the background of
+        its own, or the searches
         differ in data (their times, detectors and, of one band, noise floors), statistic, prior of lines, reference
         time or columns, or by their bands although there is a best path in each sub-band.
 
@@ -74,6 +75,9 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
         kinds.table(table, f"tables[{i}]")
         _check_whole(table, i)
         _check_same(given[0], table, i)
+        twin = next((k for k in range(i) if _is_same_search(given[k], table)), None)
+        if twin is not None:
+            raise ValueError(f"tables[{i}] is tables[{twin}] again, whose trials would count twice: leave it out.")
     copies: list[Any] = [table.copy() for table in given]
     number = 0
     for table in copies:
@@ -121,6 +125,12 @@ def _check_same(first: AnyTable, other: AnyTable, i: int) -> None:
     odd = sorted((set(first.colnames) ^ set(other.colnames)) - {"search"})
     if odd:
         raise ValueError(f"tables[{i}] has other columns than tables[0] ({', '.join(odd)}): search alike.")
+
+
+def _is_same_search(one: AnyTable, other: AnyTable) -> bool:
+    """Return whether two tables are of one search: its numbers and the loudest value of each sub-band are the same."""
+    keys = "n_twoF", "n_templates", "fmin", "fmax", "twoF_histogram", "loudest_per_subband"
+    return all(_equal(one.meta[key], other.meta[key]) for key in keys)
 
 
 def _equal(one: object, other: object) -> bool:

@@ -64,7 +64,7 @@ def sft_file_name(
     if not private and not PUBLIC.fullmatch(description):
         raise ValueError(
             f"description {shown(description)} cannot stand in a file name: use at most 100 ASCII letters and digits, "
-            "and more than one capital letter."
+            "and no single capital letter."
         )
     timebase = _round_half_up(tsft)
     fields = [f"{detector[0]}-{n_sfts}", detector, f"{timebase}SFT"]

@@ -179,6 +179,16 @@ def test_two_things_are_not_written_to_one_file(here, capsys):
         assert "are one file" in refused(["psd", "-i", "in", f"--outputPSD={one}", f"--plot={two}"], here, capsys)
 
 
+def test_directories_that_cannot_be_made_are_refused_before_the_work(here, capsys):
+    (here / "file").write_text("")
+    noise = ["--IFOs=H1", f"--startTime={START}", "--duration=1800", "--fmin=50", "--Band=1", "--sqrtSX=1e-23"]
+    clean = ["clean-sfts", "--sftDir=in/*.sft", "--linefiles=L1lines.txt", "--outDir=file/below"]
+    for line in (["simulate", *noise, "--outSFTdir=file/below"], clean):
+        said = refused(line, here, capsys)
+        assert "directory 'file/below' cannot be written to (Not a directory): choose another" in said
+    assert "directory 'file' cannot be written to" in refused(["simulate", *noise, "-n", "file"], here, capsys)
+
+
 def test_every_option_that_names_files_is_known_to_the_check():
     known = {*READ, *WRITTEN, *DIRECTORIES, *BASES}
     for command in SUBCOMMANDS:

@@ -104,6 +104,15 @@ def test_text_converts_units_and_refuses_what_it_cannot_hold(tmp_path):
         write_candidates(QTable({"freq": [1.0], "alpha": [1.0], "delta": [1.0]}), tmp_path / "wrong.txt")
     with pytest.raises(ValueError, match="'f4dot', which the text format cannot hold"):
         write_candidates(table(order=4), tmp_path / "wrong.txt")
+    for name in ("pmra", "model.df", "reftime"):
+        wrong = table()
+        wrong[name] = np.arange(5.0)
+        with pytest.raises(ValueError, match=f"'{name}', which the text format cannot hold"):
+            write_candidates(wrong, tmp_path / "wrong.txt")
+    circles = table(orbit=True)
+    circles.remove_columns(["ecc", "argp"])
+    written = read_candidates(write_candidates(circles, tmp_path / "circles.txt"))
+    assert not np.any(written["ecc"]) and not np.any(written["argp"].value)
     assert not (tmp_path / "wrong.txt").exists()
 
 

@@ -101,6 +101,17 @@ def test_trials_of_all_patches_count_in_what_follows(data):
     assert both["noise_chance"][0] > 1.5 * one["noise_chance"][0] > 0
 
 
+def test_a_search_counts_once(data, tmp_path):
+    one, other = (jfstat.search(data, bank(own), top=3, **QUIET) for own in (ALPHA[:1], ALPHA[1:2]))
+    again = jfstat.read_candidates(jfstat.write_candidates(one, tmp_path / "one.ecsv"))
+    for tables, said in (
+        ([one, one], r"tables\[1\] is tables\[0\]"),
+        ([other, one, again[:2]], r"\[2\] is tables\[1\]"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            jfstat.join_searches(tables)
+
+
 def test_what_cannot_be_joined_is_refused(sfts, data):
     table = jfstat.search(data, bank(ALPHA[:1]), top=3, **QUIET)
     unit = jfstat.search(data, bank(ALPHA[:2]), top=3, run=jfstat.Run(unit=(1, 2)), **QUIET)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jfstat.candidates.schema import known_column
 from jfstat.candidates.tables import AnyTable, Meta, in_units, plain_column
-from jfstat.signal.parameters import ORBIT_FIELDS, SKY, spin_name, spin_order
+from jfstat.signal.parameters import ORBIT_FIELDS, ORBIT_REQUIRED, SKY, is_parameter, spin_name
 
 if TYPE_CHECKING:
     from astropy.table import QTable
@@ -48,16 +48,25 @@ def written_text(table: AnyTable) -> str:
     names = ["freq", "alpha", "delta", "f1dot", "f2dot", "f3dot", twoF, *robust, *detectors]
     if "asini" in table.colnames:
         names += ORBIT_COLUMNS
-    beyond = [name for name in table.colnames if (spin_order(name) or 0) > 3]
-    if beyond and np.any(plain_column(table, beyond[0])):
+    lost = [name for name in table.colnames if is_parameter(name) and name not in names]
+    if "reftime" in table.colnames:  # of each row, of which the format's comments know one
+        lost.append("reftime")
+    beyond = [name for name in lost if np.any(plain_column(table, name))]
+    if beyond:
         raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
-    columns = [plain_column(table, name) for name in names]
+    columns = [_column(table, name) for name in names]
     lines = comment_lines(table.meta)
     lines += ["%% units: Hz, rad, Hz/s, Hz/s^2, ...; orbits: light-s, s, GPS s, rad", "%% columns:"]
     lines.append("%% " + " ".join(name.replace("twoF", "2F") for name in names))
     # repr is the shortest text that reads back as the same number
     lines += [" ".join(map(repr, row)) for row in zip(*(c.tolist() for c in columns), strict=True)]
     return "\n".join([*lines, "%DONE", ""])
+
+
+def _column(table: AnyTable, name: str) -> np.ndarray:
+    """Return a column; of an orbit without ``ecc`` and ``argp``, which is a circle, zeros."""
+    circular = name not in table.colnames and name not in ORBIT_REQUIRED and name in ORBIT_COLUMNS
+    return np.zeros(len(table)) if circular else plain_column(table, name)
 
 
 def comment_lines(meta: Meta) -> list[str]:
