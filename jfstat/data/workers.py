@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
@@ -106,12 +106,42 @@ def ensure_started(thread: Thread | None) -> None:
         thread.start()
 
 
-def compile_together(programs: Iterable[Lowered]) -> None:
+class CompiledLater:
+    """Programs that are needed later than others: they begin to compile when those have begun, in other threads.
+
+    Parameters
+    ----------
+    programs : iterable of Lowered
+        Traced and lowered as they are taken from it, in the thread that calls `begin`.
+    """
+
+    def __init__(self, programs: Iterable[Lowered]):
+        self._programs = iter(programs)
+        self._compiling: list[Future[object]] = []
+
+    def begin(self) -> None:
+        """Lower the programs and begin to compile each; a second call does nothing."""
+        for program in self._programs:
+            self._compiling.append(in_background(program.compile))
+
+    def wait(self) -> None:
+        """Wait for the programs that have begun; errors are raised again where a program is run."""
+        wait(self._compiling)
+
+
+def compile_together(programs: Iterable[Lowered], later: Iterable[CompiledLater] = ()) -> None:
     """Compile programs, each as soon as the iterable gives it and all at the same time.
 
-    The functions that they were lowered from then find them compiled.
+    The functions that they were lowered from then find them compiled. Those of `later` begin to compile when the last
+    of these has, and are not waited for.
     """
-    list(in_order(lambda program: program.compile(), programs, MOST))
+
+    def in_turn() -> Iterator[Lowered]:
+        yield from programs
+        for others in later:
+            others.begin()
+
+    list(in_order(lambda program: program.compile(), in_turn(), MOST))
 
 
 def results_of(program: Lowered, like: jax.Array | np.ndarray) -> Any:

@@ -253,11 +253,7 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
         return []
     if points.model is not None:
         points.model.first(1).check()
-    # few sizes, so that tables of other lengths use the same compiled program
-    padded = np.minimum(np.arange(table_size(data, n)), n - 1)
-    # indexed by NumPy, which compiles nothing
-    fits = _fits(data.for_one_template, jax.tree.map(lambda x: np.asarray(x)[padded], points))
-    found = jax.tree.map(lambda x: np.asarray(x)[:n], fits)
+    found = jax.tree.map(lambda x: np.asarray(x)[:n], _fits(*_fitting(data, points)))
     beyond = np.maximum(np.maximum(found.below, found.above), found.orbit)
     return [
         f"not refined: outside the data's band by {outside:.3g} Hz at some time"
@@ -269,6 +265,20 @@ def misfits(data: FstatData, points: Doppler) -> list[str]:
         else ""
         for outside, error, own in zip(beyond, found.coarse, found.model, strict=True)
     ]
+
+
+def program_of_misfits(data: FstatData, points: Doppler) -> jax.stages.Lowered:
+    """Return the program that `misfits` runs."""
+    return _fits.lower(*_fitting(data, points))
+
+
+def _fitting(data: FstatData, points: Doppler) -> tuple[FstatData, Doppler]:
+    """Return the arguments of `_fits`: the stack is filled up to one of few sizes, so that tables of other lengths use
+    the same compiled program."""
+    n = len(points.alpha)
+    filled = np.minimum(np.arange(table_size(data, n)), n - 1)
+    # indexed by NumPy, which compiles nothing
+    return data.for_one_template, jax.tree.map(lambda x: np.asarray(x)[filled], points)
 
 
 @jax.jit

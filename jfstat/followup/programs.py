@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jfstat.compileroptions import Jitted
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrow import narrow_plan
-from jfstat.data.workers import compile_together, result_of_shape, results_of
+from jfstat.data.workers import CompiledLater, compile_together, result_of_shape, results_of
 from jfstat.followup.batches import (
     Climbing,
     climbing_for,
+    compared_together,
     compressed_together,
     suited,
     wants_few_sizes,
@@ -23,12 +25,35 @@ from jfstat.followup.batches import (
 from jfstat.followup.climb import climb
 from jfstat.followup.coverage import Shared
 from jfstat.followup.focus import focus
+from jfstat.followup.free import FreeParameters
 from jfstat.followup.look import Surroundings, look
 from jfstat.followup.method import Method
-from jfstat.followup.neighbourhood import frequency_shifts
+from jfstat.followup.neighbourhood import frequency_shifts, survey
 from jfstat.followup.peak import Peak, describe
 from jfstat.followup.results import CLIMBS, most_climbs
 from jfstat.signal.templates import Doppler
+
+
+def surveying(
+    data: FstatData,
+    points: Doppler,
+    free: FreeParameters,
+    mismatch: float,
+    regions: tuple[Any, Any] | None,
+) -> tuple[Jitted, tuple[Any, ...]]:
+    """Return the program that surveys a batch of candidates, `survey`, and its arguments.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        As many templates as the batch has.
+    free, mismatch, regions
+        As in `survey`.
+    """
+    size = len(points.alpha)
+    seen = data.observation.in_few_sizes if wants_few_sizes(data, size) else data.observation
+    return suited(survey, data, size), (seen, points, free, mismatch, regions, compared_together(data, size))
 
 
 class Programs(NamedTuple):
@@ -100,7 +125,7 @@ class Programs(NamedTuple):
         found = (results_of(x, like) for x in (looked, climbed))
         yield self._suited(describe).lower(*near, around, *found, together)
 
-    def run(self, around: Surroundings, real: np.ndarray) -> Peak:
+    def run(self, around: Surroundings, real: np.ndarray, later: Sequence[CompiledLater] = ()) -> Peak:
         """Return the highest peak around each candidate.
 
         Parameters
@@ -108,9 +133,11 @@ class Programs(NamedTuple):
         around : Surroundings
         real : (size, 1, 1) bool
             Whether a row of the batch is a candidate: rows that only fill it are not climbed.
+        later : sequence of CompiledLater
+            Programs that are needed later: Python lowers them while XLA still compiles these.
         """
         # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
-        compile_together(self.lowered(around))
+        compile_together(self.lowered(around), later)
         own = around.coordinates
         climbed_from = replace(own, matrix=np.where(real, own.matrix, np.nan))
         looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, around.trials, np.nan))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.data.workers import compile_together, in_background
+from jfstat.data.workers import CompiledLater, compile_together
 from jfstat.followup.batches import (
     Batch,
     batch_size,
@@ -27,7 +26,6 @@ from jfstat.followup.batches import (
     reaches,
     suited,
     too_many_nodes,
-    wants_few_sizes,
 )
 from jfstat.followup.candidates import Candidates, SearchedWith, fitted_names, misfits, read_rows
 from jfstat.followup.coverage import Coverage, coverages
@@ -36,10 +34,10 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.groups import in_groups
 from jfstat.followup.look import Surroundings
 from jfstat.followup.method import NEWTON, Method
-from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts, survey
+from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts
 from jfstat.followup.options import Fit, checked_fit
 from jfstat.followup.peak import on_host
-from jfstat.followup.programs import Programs
+from jfstat.followup.programs import Programs, surveying
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.followup.transientfit import refined_with_windows
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
@@ -214,7 +212,7 @@ def refine(
         method = Method.checked(optimizer, wanted.max_steps, len(names))
         with progress_bar(int(np.sum(candidates.sound)), shown, "refine", "candidates") as advance:
             starts = None if given is None else read_rows(own, given, wanted.reftime, model).points
-            results = refined(own, candidates, free, around, searched.n_twoF, advance, method, starts)
+            results = refined(own, candidates, Refining(free, around, searched.n_twoF, method), advance, starts)
         return results_table(own, some, candidates, results, names, searched, known, method)
 
     if window is None:
@@ -226,15 +224,36 @@ def refine(
     return distinct(table) if merge else table
 
 
+class Refining(NamedTuple):
+    """What is refined of candidates, and how.
+
+    Attributes
+    ----------
+    free : FreeParameters
+    around : Neighbourhood
+    n_twoF : int or None
+        Number of templates that the search tried; see `SearchedWith`. With None the caller must judge whether
+        candidates are noise.
+    method : Method
+    """
+
+    free: FreeParameters
+    around: Neighbourhood
+    n_twoF: int | None = None
+    method: Method = NEWTON
+
+    def of(self, isolated: bool) -> Refining:
+        """Return what is refined of candidates in binaries, or of isolated ones, which have no orbit."""
+        return self._replace(free=self.free.without(ORBIT_FIELDS)) if isolated else self
+
+
 def refined(
     data: FstatData,
     candidates: Candidates,
-    free: FreeParameters,
-    around: Neighbourhood,
-    n_twoF: int | None,
+    how: Refining,
     advance: Callable[[int], object],
-    method: Method = NEWTON,
     starts: Doppler | None = None,
+    later: Sequence[CompiledLater] = (),
 ) -> Results:
     """Refine candidates, and return what is known of each.
 
@@ -242,32 +261,28 @@ def refined(
     ----------
     data : FstatData
     candidates : Candidates
-    free : FreeParameters
-    around : Neighbourhood
-    n_twoF : int or None
-        Number of templates that the search tried; see `SearchedWith`. With None the caller must judge whether
-        candidates are noise.
+    how : Refining
     advance : callable
         Function that is called with how many more candidates are done.
-    method : Method
     starts : Doppler, optional
         Stack of templates with which the peaks are compared for ``start_mismatch``; by default the candidates.
+    later : sequence of CompiledLater
+        Programs that the caller needs later, which begin to compile beside those of the candidates.
     """
-    results = Results.blank(candidates, free.names, len(data.detectors), data.n_segments)
-    _refuse(data, results, candidates, free)
+    results = Results.blank(candidates, how.free.names, len(data.detectors), data.n_segments)
+    _refuse(data, results, candidates, how.free)
     advance(int(np.sum(candidates.sound & ~results.open)))
     if not np.any(results.open):
         return results
-    starts = candidates.points if starts is None else starts
-    compiling = _compiling_mismatches(data, starts, results, around.in_regions)
+    starts, in_regions = candidates.points if starts is None else starts, how.around.in_regions
+    comparing = CompiledLater(_programs_of_mismatches(data, starts, results, in_regions))
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
-        own = free.without(ORBIT_FIELDS) if isolated else free
-        _follow_all(data, results, Alike(rows, isolated, own, around, n_twoF, method), advance)
+        _follow_all(data, results, Alike(rows, isolated, how.of(isolated), (comparing, *later)), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
-    wait([compiling])
-    results.compare_with(_start_mismatch(data, starts, results, around.in_regions), around.in_regions)
+    comparing.wait()
+    results.compare_with(_start_mismatch(data, starts, results, in_regions), in_regions)
     return results
 
 
@@ -291,47 +306,41 @@ class Alike(NamedTuple):
     ----------
     rows : (n,) int64 ndarray
     isolated : bool
-    free : FreeParameters
-    around : Neighbourhood
-    n_twoF : int or None
-        Number of templates that the search tried; see `refined`.
-    method : Method
+    how : Refining
+    later : sequence of CompiledLater
+        Programs that are needed later.
     """
 
     rows: np.ndarray
     isolated: bool
-    free: FreeParameters
-    around: Neighbourhood
-    n_twoF: int | None
-    method: Method
+    how: Refining
+    later: Sequence[CompiledLater]
 
     def batch_size(self, data: FstatData) -> int:
         """Return the size of the batches in which the candidates are followed up."""
-        return batch_size(data, len(self.rows), self.around.in_regions)
+        return batch_size(data, len(self.rows), self.how.around.in_regions)
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
     """Follow up candidates round after round until each has ended."""
-    rows, isolated, free, around, *_ = alike
-    size = alike.batch_size(data)
+    rows, (free, around, *_), size = alike.rows, alike.how, alike.batch_size(data)
     spread, peaks = around.spread, around.peaks
     if spread is not None and peaks is not None:  # only the parameters that these candidates have
         at = [results.names.index(name) for name in free.names]
         spread, peaks = spread[:, at][:, :, at], peaks[:, :, at]
-    seen = data.observation.in_few_sizes if wants_few_sizes(data, size) else data.observation
     covered: dict[int, tuple[Coverage, np.ndarray]] = {}
     for _ in range(ROUNDS):
         left = rows[results.open[rows]]
         if not len(left):
             return
         points = jax.tree.map(lambda x, left=left: x[left], results.points)
-        points = with_fields(points, orbit=None) if isolated else points
+        points = with_fields(points, orbit=None) if alike.isolated else points
         parts = []
         for batch in batches(left, np.zeros(len(left)), size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
-            part = suited(survey, data, size)(seen, some, free, around.mismatch, own, compared_together(data, size))
-            parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], part))
+            program, arguments = surveying(data, some, free, around.mismatch, own)
+            parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], program(*arguments)))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
             swing, along = np.asarray(known.swing), np.asarray(known.along)
@@ -364,6 +373,7 @@ def _follow_round(
         By row, the candidate's coverage and trial points.
     advance
     """
+    how = alike.how
     groups = list(dict.fromkeys(own.shared for own, _ in covered.values()))
     group = np.array([groups.index(covered[row][0].shared) for row in left])
     single = {number for number, shared in enumerate(groups) if copies_cost_much(data, shared.reach)}
@@ -374,8 +384,8 @@ def _follow_round(
         here, trials = zip(*(covered[row] for row in left[batch.places]), strict=True)
         widest = np.array([frequency_shifts(own.bins, float(data.tspan))[-1] for own in here])
         shared, trials = here[0].shared, np.stack(trials)
-        own = Programs.of(data, coordinates.centre, shared, trials.shape[1], alike.free.names, alike.method)
-        return own, Surroundings(coordinates, alike.free, trials, own.shifts, widest)
+        own = Programs.of(data, coordinates.centre, shared, trials.shape[1], how.free.names, how.method)
+        return own, Surroundings(coordinates, how.free, trials, own.shifts, widest)
 
     firsts = {int(group[batch.places[0]]): batch for batch in reversed(each)}  # the first batch of each group
     if len(firsts) > 1:  # whose programs are compiled at the same time
@@ -410,11 +420,11 @@ def _follow_batch(
     edges : (size,) float64
         Distance to the edge of the covered region, in whitened coordinates across the frequency.
     """
-    rows, own = batch.rows, alike.free
+    rows, own, n_twoF = batch.rows, alike.how.free, alike.how.n_twoF
     names_at = np.array([results.names.index(name) for name in own.names])
     # a padding row of the batch has no trial points, and its climbs end where they begin
     real = (np.arange(len(batch.places)) < len(rows))[:, None, None]
-    ends = programs.run(around, real)
+    ends = programs.run(around, real, alike.later)
     lost = misfits(data, ends.point)
     peaks = on_host(ends, len(rows))
 
@@ -447,13 +457,13 @@ def _follow_batch(
         twoF = float(peaks.twoF[i])
         if known[i]:
             n_segments = data.n_segments or 1
-            if alike.n_twoF is not None:
-                tried = alike.n_twoF + CELLS * results.tried[row]
+            if n_twoF is not None:
+                tried = n_twoF + CELLS * results.tried[row]
                 results.noise_chance[row] = false_alarm(twoF / n_segments, tried, n_segments)
             results.peak_probability[row] = rivals.peak_probability(twoF) if status == CONVERGED else np.nan
         held = [name for name, at in zip(own.bounded, peaks.at_limit[i], strict=True) if at]
         has_errors = bool(held) or bool(np.isfinite(np.asarray(peaks.covariance[i])).all())
-        chance = 0.0 if alike.n_twoF is None else float(results.noise_chance[row])
+        chance = 0.0 if n_twoF is None else float(results.noise_chance[row])
         results.messages[row] = ending(status, twoF, chance, has_errors, rivals, held, data.n_segments)
 
 
@@ -469,15 +479,14 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results, in_regio
     return lost
 
 
-def _compiling_mismatches(data: FstatData, starts: Doppler, results: Results, in_regions: bool) -> Future[object]:
-    """Begin to trace and compile the programs that `_start_mismatch` runs if all open candidates are refined.
-
-    Errors are ignored here, since they are raised again when the programs run.
-    """
+def _programs_of_mismatches(
+    data: FstatData, starts: Doppler, results: Results, in_regions: bool
+) -> Iterator[jax.stages.Lowered]:
+    """Yield the program that `_start_mismatch` runs if all open candidates are refined."""
     size = batch_size(data, int(np.sum(results.open)), in_regions)
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
     program, together = suited(_mismatches, data, size), compared_together(data, size)
-    return in_background(lambda: program.lower(data.observation.in_few_sizes, *pair, together).compile())
+    yield program.lower(data.observation.in_few_sizes, *pair, together)
 
 
 @jit_with(NO_TRIALS, kept=True, static_argnames="together")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,16 +15,17 @@ from jfstat.candidates.tables import AnyTable, by_orbits, carry_over, in_units, 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import data_bytes, default_device, free_bytes
 from jfstat.data.observation import Observation
-from jfstat.data.workers import in_background
+from jfstat.data.workers import CompiledLater, in_background
 from jfstat.followup.band import CandidateBand
 from jfstat.followup.batches import DEVICE_SIZES, SIZES, batches
 from jfstat.followup.candidates import SearchedWith, read_rows, with_harmless_orbits
+from jfstat.followup.foreseen import programs_of_next_stage
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
 from jfstat.followup.method import Method
 from jfstat.followup.neighbourhood import Neighbourhood
-from jfstat.followup.refine import refined
-from jfstat.followup.results import CELLS, Results, results_table
+from jfstat.followup.refine import Refining, refined
+from jfstat.followup.results import CELLS, Results, most_climbs, results_table
 from jfstat.followup.stages import stage_edges, tracks_regions
 from jfstat.sfts.container import SFTs
 from jfstat.signal.parameters import AMPLITUDE_COLUMNS, ORBIT_FIELDS, is_parameter, unit
@@ -153,11 +154,14 @@ def climbed(
     starts: Any = own.found[share]
     rows, around = share, _first_region(own, share)
     coming: Future[FstatData] | None = None
+    later = CompiledLater(())
     try:
         for stage in range(len(own.numbers)):
             data = prepared(stage) if coming is None else coming.result()
             coming = _prepared_ahead(prepared, stage + 1, data) if stage + 1 < len(own.numbers) else None
-            rung = _judged(own, _refined(own, rows, starts, around, data, advance), rungs)
+            later.wait()
+            later = CompiledLater(_programs_ahead(own, starts, data, coming, stage + 1))
+            rung = _judged(own, _refined(own, rows, starts, around, data, advance, later), rungs)
             rungs.append(rung)
             going_on = np.asarray(rung.table["passed"])
             advance(int(np.sum(~going_on)) * (len(own.numbers) - stage - 1))
@@ -165,7 +169,7 @@ def climbed(
             if not len(rows):
                 break
             peaks = rung.rivals[going_on]
-            if stage == 0:  # a weak signal may be nearer to the candidate than to any peak
+            if _covers_candidates(stage + 1):
                 peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
             around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     finally:
@@ -182,6 +186,25 @@ def _prepared_ahead(prepared: Callable[[int], FstatData], stage: int, data: Fsta
     if device.platform == "cpu" or (free is not None and data_bytes(data) > AHEAD * free):
         return None
     return in_background(partial(prepared, stage))
+
+
+def _programs_ahead(
+    own: Ladder, starts: AnyTable, data: FstatData, coming: Future[FstatData] | None, stage: int
+) -> Iterator[jax.stages.Lowered]:
+    """Yield the programs of a stage, if its data are ready, for candidates that are in the stage before with `data`.
+
+    They are ready if that stage's programs had to be compiled. Otherwise there is little to be gained.
+    """
+    if coming is not None and coming.done():
+        n_peaks = most_climbs(len(own.free.names)) + int(_covers_candidates(stage))
+        how = Refining(own.free, Neighbourhood(), method=own.method)
+        yield from programs_of_next_stage(coming.result(), read_rows(data, starts, own.reftime), how, n_peaks)
+
+
+def _covers_candidates(stage: int) -> bool:
+    """Return whether a stage covers regions around the candidates themselves too, and not only around the peaks of the
+    stage before: the second does, since a weak signal may be nearer to the candidate than to any peak of the first."""
+    return stage == 1
 
 
 def _places(own: Ladder, rows: np.ndarray) -> np.ndarray:
@@ -258,10 +281,11 @@ def _refined(
     around: Neighbourhood,
     data: FstatData,
     advance: Callable[[int], object],
+    later: CompiledLater,
 ) -> _Part:
     """Return a stage's results for candidates that share data, given their start rows `starts`."""
     candidates = read_rows(data, starts, own.reftime)
-    results = refined(data, candidates, own.free, around, None, advance, own.method)
+    results = refined(data, candidates, Refining(own.free, around, None, own.method), advance, later=(later,))
     advance(int(np.sum(~candidates.sound)))
     given = in_units({name: x[rows] for name, x in own.given.items()}, dict(own.found.meta))
     table = results_table(data, given, candidates, results, own.free.names, own.searched, own.lines, own.method)
@@ -284,7 +308,8 @@ def _judged(own: Ladder, part: _Part, rungs: list[_Rung]) -> _Rung:
         before = Before(rungs[-1].total[at], rungs[-1].n_segments)
         growth = Growth.expected(before.total, before.n_segments, n, len(own.free.names))
         expected = (before.total - growth.mean) / n
-        low, high = ((before.total - growth.fall(tail)) / n for tail in (own.veto, 1 - own.veto))
+        # the law of the fall has no end, but 2F is not negative
+        low, high = (np.maximum(before.total - growth.fall(tail), 0.0) / n for tail in (own.veto, 1 - own.veto))
         chance = growth.chance(before.total - (1 + TOLERANCE) * total)
         if numbers[stage - 1] % numbers[stage]:  # its segments are not joined segments of the stage before
             this = np.ones_like(total)

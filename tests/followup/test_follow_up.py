@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -109,6 +110,11 @@ def ahead(prepared, stage, data):
     return in_background(partial(prepared, stage))
 
 
+def done(future):
+    wait([future])
+    return future
+
+
 def test_data_prepared_for_nothing_are_waited_for(sfts, found, monkeypatch):
     begun = []
     monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: begun.append(ahead(*given)) or begun[-1])
@@ -126,8 +132,12 @@ def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(
     expected = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
     monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
     monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 4, 16))
-    monkeypatch.setattr(rungs, "_prepared_ahead", ahead)
-    table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
+    monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: done(ahead(*given)))
+    with counted_compilations() as names:
+        table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
+    shared = {"survey", "focus", "look", "climb", "describe", "_mismatches", "_fits"}
+    # the second stage takes those that were foreseen: others would have been compiled beside them
+    assert {name: names.count(f"jit({name})") for name in shared} == dict.fromkeys(shared, 2)
     assert list(table["candidate"]) == list(expected["candidate"]) and list(table["passed"]) == list(expected["passed"])
     for name in ("mean_twoF", "noise_chance", "steps", "start_mismatch", "peak_probability"):
         np.testing.assert_allclose(plain(table[name]), plain(expected[name]), rtol=1e-3, atol=0)
@@ -136,8 +146,18 @@ def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(
     assert counts[:2] == counts[2:] and len(counts) == 4
     with counted_compilations() as names:
         jfstat.follow_up(sfts, found[[0, 0, 1]], (4, 1), **run)
-    shared = {"survey", "focus", "look", "climb", "describe", "_mismatches", "_fits"}
     assert not shared & {name.removeprefix("jit(").removesuffix(")") for name in names}
+
+
+def test_candidates_whose_2F_need_not_grow_are_refused(sfts, found):
+    one = found[:1]
+    windows, paths, named = one.copy(), one.copy(), one.copy()
+    windows["t0"], windows["tau"] = [START], [DAY]
+    paths["log_likelihood"] = [40.0]
+    named.meta["transitions"] = [-0.7, -0.7]
+    for table, said in ((windows, "of transient signals, whose windows"), (paths, "of paths"), (named, "of paths")):
+        with pytest.raises(ValueError, match=f"found is {said}"):
+            jfstat.follow_up(sfts, table, (4, 1), sqrt_sx=SQRT_SX, guard=0.1, progress=False)
 
 
 @pytest.mark.ci

@@ -1,0 +1,64 @@
+"""Foresee the programs of a follow-up's next stage, so that they compile while those of this stage still do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.stages import Lowered
+
+from jfstat.data.fstatdata import FstatData
+from jfstat.data.workers import results_of
+from jfstat.followup.batches import batch_size, programs_cost_more, reaches
+from jfstat.followup.candidates import Candidates, program_of_misfits
+from jfstat.followup.coverage import SHARED_RATIO, Shared
+from jfstat.followup.look import Surroundings
+from jfstat.followup.neighbourhood import REGION_BINS, TRIAL_SIZES
+from jfstat.followup.programs import Programs, surveying
+from jfstat.followup.refine import Refining
+from jfstat.signal.values import with_fields
+
+
+def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refining, n_peaks: int) -> Iterator[Lowered]:
+    """Yield the programs that a stage most likely needs for those of some candidates that the stage before passes.
+
+    Nothing depends on them: if the stage needs others, it compiles those. On a CPU, and for so many candidates that the
+    number which is passed makes a difference, none are foreseen.
+
+    Parameters
+    ----------
+    data : FstatData
+        Data of the next stage.
+    candidates : Candidates
+        Candidates of the stage before.
+    how : Refining
+        What is refined in the next stage, and how; its neighbourhood is not known yet.
+    n_peaks : int
+        Number of regions that are covered around each candidate, at most.
+    """
+    if programs_cost_more(data, len(candidates.points.alpha)):
+        yield program_of_misfits(data, candidates.points)
+    for isolated in (True, False):
+        rows = np.flatnonzero(candidates.sound & (candidates.isolated == isolated))
+        if not len(rows) or not programs_cost_more(data, len(rows)):
+            continue
+        free, size = how.of(isolated).free, batch_size(data, len(rows), in_regions=True)
+        filled = np.resize(rows, size)
+        points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
+        points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)
+        regions = _placeholder(size, p, p), _placeholder(size, n_peaks, p)
+        program, arguments = surveying(data, points, free, how.around.mismatch, regions)
+        surveyed = program.lower(*arguments)
+        yield surveyed
+        shared = Shared(float(np.min(reaches(data, points))) * SHARED_RATIO, REGION_BINS[-1])
+        programs = Programs.of(data, points, shared, TRIAL_SIZES[0], free.names, how.method)
+        trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)
+        coordinates = results_of(surveyed, np.empty(0)).coordinates
+        yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
+
+
+def _placeholder(*shape: int) -> Any:
+    """Return what stands for an array of float64 where a program is lowered."""
+    return jax.ShapeDtypeStruct(shape, np.float64)
