@@ -57,17 +57,24 @@ def isolated(alpha, delta, spins):
     return IsolatedGroup(jax.tree.map(np.asarray, jfstat.Doppler(alpha, delta, fkdot)))
 
 
+def rows_of(points):
+    """Return the templates of a stack."""
+    points = jax.tree.map(np.asarray, points)
+    return [jax.tree.map(lambda x, i=i: x[i], points) for i in range(len(points.alpha))]
+
+
 def sums_by_hand(segments, bank, mismatch):
     """Means of 2F at the nearest templates of every segment, at the nearest frequency; -inf beyond the band."""
     f, dfreq, group = segments.frequencies, segments.dfreq, group_of(bank, 0, len(bank.alpha))
     total = np.zeros((len(group), len(f)))
     for i in range(segments.n_segments):
-        near = group.nearest(segments.observation.segment(i), bank.reftime.common, f[-1], mismatch)
-        bands = np.asarray(jax.lax.map(lambda point, i=i: jfstat.twoF_band(segments[i], point), near.templates))
+        near, own = group.nearest(segments.observation.segment(i), bank.reftime.common, f[-1], mismatch), segments[i]
+        # one by one: a program for all of them would be another in each segment, which have other numbers of templates
+        bands = [np.asarray(jfstat.twoF_band(own, point)) for point in rows_of(near.templates)]
         for j, row in enumerate(near.index):
             bins = np.arange(len(f)) + np.rint((near.shift[0, j] + near.shift[1, j] * f / f[-1]) / dfreq).astype(int)
             inside = (bins >= 0) & (bins < len(f))
-            total[j] += np.where(inside, bands[row, np.clip(bins, 0, len(f) - 1)], -np.inf)
+            total[j] += np.where(inside, bands[row][np.clip(bins, 0, len(f) - 1)], -np.inf)
     return total / segments.n_segments
 
 
