@@ -1,6 +1,7 @@
 """Searches for transient signals at all templates and frequencies of a band."""
 
 import dataclasses
+from functools import partial
 
 import astropy.units as u
 import jax
@@ -54,11 +55,16 @@ def map_at(data, freq, shape, t0, tau, end=None):
     """The map at a frequency from prepared data, window by window, each sample with its weight."""
     point = dataclasses.replace(POINT, fkdot=POINT.fkdot.at[0].set(freq))
     start, scale = (x.ravel() for x in np.meshgrid(t0, tau, indexing="ij"))
-    each = jax.lax.map(
+    return np.asarray(two_f_of_windows(data, point, shape, start, scale, end))
+
+
+@partial(jax.jit, static_argnames=("shape", "end"))
+def two_f_of_windows(data, point, shape, start, scale, end):
+    """One program for the maps at all frequencies."""
+    return jax.lax.map(
         lambda w: jfstat.transient_twoF(data, point, jfstat.TransientWindow(shape, w[0], w[1], end=end)),
-        (jnp.asarray(start), jnp.asarray(scale)),
+        (start, scale),
     )
-    return np.asarray(each)
 
 
 def loudest_and_others(data, found):
