@@ -73,7 +73,9 @@ fixture that needs some 150 when it runs alone."""
 LONGEST = [
     "package/test_settings",
     "package/test_wrong_kinds",
+    "docs/test_notebooks",
     "engines/test_devices",
+    "inference/test_timing_in_posteriors",
     "signal/test_phasemodel",
     "followup/test_follow_up",
     "data/test_added_signals",
@@ -85,6 +87,9 @@ LONGEST = [
     "searching/test_transient_search",
     "statistic/test_transient_null",
     "commandline/test_transient_commandline",
+    "package/test_tracecache",
+    "statistic/test_windowed",
+    "statistic/test_semicoherent",
     "data/test_shapes",
     "followup/test_refine_segments",
     "followup/test_refine",
@@ -103,6 +108,8 @@ LONGEST = [
     "commandline/test_segment_commandline",
     "docs/test_physics_page",
     "engines/test_cuda",
+    "tracking/test_path_limits",
+    "tracking/test_viterbi",
 ]
 """Modules that take longest, with the tests marked ci, and begin first: one at the end would leave a worker idle."""
 _tests_run = 0
