@@ -122,6 +122,7 @@ def test_simulations_on_the_device():
 
 
 def refined():
+    """`follow_up` fits as `refine` does, over segments and coherently; `other_searches` calls that."""
     sfts = short_sfts(24)
     data, segments = (jfstat.prepare(sfts, 50.0, 50.01, guard=0.5, segments=n) for n in (None, 2))
     bank = jfstat.template_bank(1.0, 0.3, f1dot=[-2e-10, 0.0], data=data)
@@ -134,7 +135,6 @@ def refined():
         "metric": jfstat.metric(data, template(PLACE)),
         "narrow": jfstat.twoF(near, template(PLACE)),
         "density": density(jnp.zeros(4)),
-        "refine": jfstat.refine(data, found, progress=False),
         "segments": jfstat.search(segments, bank, top=3, progress=False),
         "follow_up": jfstat.follow_up(sfts, found[:2], stages=(2, 1), progress=False),
     }
