@@ -246,7 +246,7 @@ def test_the_path_of_a_row_is_the_searchs(sfts, segments, bank):
     transitions = np.log([0.01, 0.02, 0.94, 0.02, 0.01])
     found = search(segments, bank, jfstat.BestPath(transitions, subband=1e-3), top=None, threshold=-1e9, progress=False)
     shifted = jfstat.prepare(
-        sfts, 49.9983, 50.002, segments=SEGMENTS, sqrt_sx=1e-23, orbit=ORBIT, guard=0.1, fdots=[(-1.5e-9, 0)]
+        sfts, 49.9983, 50.0023, segments=SEGMENTS, sqrt_sx=1e-23, orbit=ORBIT, guard=0.1, fdots=[(-1.5e-9, 0)]
     )
     inner = [row for row in found if row["freq"].value > 49.999]
     for row in inner[:4]:
