@@ -17,7 +17,7 @@ from jfstat.followup.coverage import SHARED_RATIO, Shared
 from jfstat.followup.look import Surroundings
 from jfstat.followup.neighbourhood import REGION_BINS, TRIAL_SIZES
 from jfstat.followup.programs import Programs, surveying
-from jfstat.followup.refine import Refining
+from jfstat.followup.refine import Refining, programs_of_mismatches
 from jfstat.signal.values import with_fields
 
 
@@ -38,7 +38,8 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
     n_peaks : int
         Number of regions that are covered around each candidate, at most.
     """
-    if programs_cost_more(data, len(candidates.points.alpha)):
+    n = len(candidates.points.alpha)
+    if programs_cost_more(data, n):
         yield program_of_misfits(data, candidates.points)
     for isolated in (True, False):
         rows = np.flatnonzero(candidates.sound & (candidates.isolated == isolated))
@@ -57,6 +58,8 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)
         coordinates = results_of(surveyed, np.empty(0)).coordinates
         yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
+    if programs_cost_more(data, n):
+        yield from programs_of_mismatches(data, (candidates.points, candidates.points), n, True)
 
 
 def _placeholder(*shape: int) -> Any:

@@ -275,10 +275,11 @@ def refined(
     if not np.any(results.open):
         return results
     starts, in_regions = candidates.points if starts is None else starts, how.around.in_regions
-    comparing = CompiledLater(_programs_of_mismatches(data, starts, results, in_regions))
+    n_open = int(np.sum(results.open))
+    comparing = CompiledLater(programs_of_mismatches(data, (results.points, starts), n_open, in_regions))
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
-        _follow_all(data, results, Alike(rows, isolated, how.of(isolated), (comparing, *later)), advance)
+        _follow_all(data, results, Alike(rows, isolated, how.of(isolated), comparing, later), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     comparing.wait()
@@ -307,13 +308,16 @@ class Alike(NamedTuple):
     rows : (n,) int64 ndarray
     isolated : bool
     how : Refining
+    comparing : CompiledLater
+        Programs that compare the candidates with their peaks: Python lowers them while XLA compiles `survey`.
     later : sequence of CompiledLater
-        Programs that are needed later.
+        Programs that the caller needs later: Python lowers them while XLA compiles those of the candidates.
     """
 
     rows: np.ndarray
     isolated: bool
     how: Refining
+    comparing: CompiledLater
     later: Sequence[CompiledLater]
 
     def batch_size(self, data: FstatData) -> int:
@@ -340,6 +344,8 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
             program, arguments = surveying(data, some, free, around.mismatch, own)
+            if not parts:
+                compile_together([program.lower(*arguments)], [alike.comparing])
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], program(*arguments)))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -479,12 +485,12 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results, in_regio
     return lost
 
 
-def _programs_of_mismatches(
-    data: FstatData, starts: Doppler, results: Results, in_regions: bool
+def programs_of_mismatches(
+    data: FstatData, stacks: tuple[Doppler, Doppler], n: int, in_regions: bool
 ) -> Iterator[jax.stages.Lowered]:
-    """Yield the program that `_start_mismatch` runs if all open candidates are refined."""
-    size = batch_size(data, int(np.sum(results.open)), in_regions)
-    pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), (results.points, starts))
+    """Yield the program that compares n candidates with their peaks, of which both are in such stacks."""
+    size = batch_size(data, n, in_regions)
+    pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), stacks)
     program, together = suited(_mismatches, data, size), compared_together(data, size)
     yield program.lower(data.observation.in_few_sizes, *pair, together)
 

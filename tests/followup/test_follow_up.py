@@ -127,7 +127,7 @@ def test_data_prepared_for_nothing_are_waited_for(sfts, found, monkeypatch):
 @pytest.mark.ci
 def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(sfts, found, monkeypatch):
     tried, refined = [], rungs.refined
-    monkeypatch.setattr(rungs, "refined", lambda *given: tried.append(refined(*given)) or tried[-1])
+    monkeypatch.setattr(rungs, "refined", lambda *given, **named: tried.append(refined(*given, **named)) or tried[-1])
     run = dict(sqrt_sx=SQRT_SX, guard=0.1, progress=False)
     expected = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
     monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
