@@ -220,7 +220,7 @@ def with_harmless_orbits(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _sound(data: FstatData, given: dict[str, np.ndarray], good: np.ndarray) -> dict[str, np.ndarray]:
     """Return the parameters with harmless values in place of invalid rows and of isolated candidates' orbits."""
-    harmless = {"freq": float(np.mean(data.band.f_centre)), "period": HARMLESS_PERIOD}
+    harmless = {"freq": float(np.mean(np.asarray(data.band.f_centre))), "period": HARMLESS_PERIOD}
     return {name: np.where(good, x, harmless.get(name, 0.0)) for name, x in with_harmless_orbits(given).items()}
 
 

@@ -19,9 +19,8 @@ from jfstat.followup.candidates import Candidates, SearchedWith
 from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import MANY
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE, OUT_OF_STEPS, STALLED
-from jfstat.signal.reading import all_parameters
 from jfstat.signal.templates import Doppler
-from jfstat.signal.values import values
+from jfstat.signal.values import columns as parameter_values
 from jfstat.statistic.total import amplitude_columns
 
 if TYPE_CHECKING:
@@ -233,11 +232,10 @@ def results_table(
     """Return the table of `refine`, with the columns of `found` that do not depend on the template."""
     columns: dict[str, np.ndarray] = {}
     kept = np.isnan(results.twoF)  # not refined: parameters stay as given
-    everything = all_parameters(results.points)
-    refined = np.asarray(values(results.points, everything))
+    refined = parameter_values(results.points)
     errors = np.sqrt(np.diagonal(results.covariance, axis1=1, axis2=2))
-    for i, name in enumerate(everything):
-        x = np.where(kept | _irrelevant(results, name), candidates.given[name], refined[:, i])
+    for name, value in refined.items():
+        x = np.where(kept | _irrelevant(results, name), candidates.given[name], value)
         columns[name] = np.where(kept, x, np.mod(np.where(kept, 0.0, x), 2 * np.pi)) if name == "alpha" else x
     columns |= {f"{name}_error": errors[:, i] for i, name in enumerate(names)}
     loud = "twoF" if data.n_segments is None else "mean_twoF"
