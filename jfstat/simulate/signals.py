@@ -16,6 +16,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import PRECISE
 from jfstat.maths.chebyshev import nodes, powers_from_values
 from jfstat.sfts.windows import samples_of
+from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude
 from jfstat.signal.transientwindow import TransientWindow
 from jfstat.simulate.farbins import Bins, Ends, near_bins, with_far_bins
@@ -28,6 +29,8 @@ PIECE_ANGLE = 0.6
 """Largest angle in rad that the orbit turns at periapsis during a piece; polynomials are then exact to 1e-8 cycles."""
 MODEL_CYCLES, MOST_PIECES = 1e-6, 64
 """Largest error of polynomials for a user's phase model, cycles, and largest number of pieces of an SFT."""
+MODEL_TIMES = 4096
+"""Number of times at which a phase model is computed together, which compiles one program."""
 MAX_SAMPLES, MAX_SFTS = 4_000_000, 64
 """Largest numbers of samples and of SFTs computed at once."""
 
@@ -113,7 +116,15 @@ def _pieces_for_model(source: Source, bins: Bins) -> int:
 
 
 def _model_cycles(source: Source, t: np.ndarray) -> np.ndarray:
-    return np.asarray(source.model.cycles(jnp.asarray(t)))  # type: ignore[union-attr]
+    """Return a phase model's cycles at any number of times, `MODEL_TIMES` together, so that one program serves all."""
+    times = t.reshape(-1)
+    padded = np.pad(times, (0, -len(times) % MODEL_TIMES), mode="edge").reshape(-1, MODEL_TIMES)
+    return np.concatenate([_cycles(source.model, some) for some in padded])[: len(times)].reshape(t.shape)
+
+
+@jax.jit
+def _cycles(model: PhaseModel, t: jax.Array) -> jax.Array:
+    return model.cycles(t)
 
 
 class _Received(NamedTuple):
