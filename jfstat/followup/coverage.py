@@ -16,7 +16,8 @@ RATIO = 2
 REGION_RATIO = 4
 """The same in regions of a follow-up, whose sizes differ more from candidate to candidate."""
 SHARED_RATIO = 64
-"""The same in such regions where compiling costs more than computing: most calls then need one reach."""
+"""The same in such regions where compiling costs more than computing, and their least reach: most calls then need one
+reach."""
 
 
 class Shared(NamedTuple):
@@ -52,6 +53,21 @@ class Coverage(NamedTuple):
     fewer: bool
 
 
+def usual_of_regions(data: FstatData, least: np.ndarray, names: tuple[str, ...]) -> Shared:
+    """Return what candidates in regions of a follow-up share on an accelerator, whatever their regions, unless narrow
+    data of that reach would be large or a region needs more: so most calls need the same programs.
+
+    Parameters
+    ----------
+    data : FstatData
+    least : (n,) float64
+        Least reach of each candidate, Hz.
+    names : tuple of str
+        Parameters to refine.
+    """
+    return Shared(SHARED_RATIO * float(np.min(least)), REGION_BINS[-1] if "freq" in names else 0.0)
+
+
 def coverages(
     data: FstatData,
     points: Doppler,
@@ -85,10 +101,11 @@ def coverages(
     computed = bins
     if programs_cost_more(data, len(swing)):
         if around.in_regions:
-            wide = in_steps(needed, float(np.min(least)), SHARED_RATIO)
+            usual = usual_of_regions(data, least, names)
+            wide = in_steps(np.maximum(needed, usual.reach), float(np.min(least)), SHARED_RATIO)
             reach = np.where(~large & are_small(data, wide), wide, reach)
             if "freq" in names and around.bins is None:
-                computed = np.where(large, bins, REGION_BINS[-1])
+                computed = np.where(large, bins, usual.bins)
         joined = ~large & are_small(data, reach)
         reach = np.where(joined, np.max(reach[joined], initial=0.0), reach)
     shared = [Shared(float(own), float(most)) for own, most in zip(reach, computed, strict=True)]

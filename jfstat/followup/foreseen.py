@@ -11,11 +11,11 @@ from jax.stages import Lowered
 
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.workers import results_of
-from jfstat.followup.batches import batch_size, programs_cost_more, reaches
+from jfstat.followup.batches import are_small, batch_size, programs_cost_more, reaches
 from jfstat.followup.candidates import Candidates, program_of_misfits
-from jfstat.followup.coverage import SHARED_RATIO, Shared
+from jfstat.followup.coverage import usual_of_regions
 from jfstat.followup.look import Surroundings
-from jfstat.followup.neighbourhood import REGION_BINS, TRIAL_SIZES
+from jfstat.followup.neighbourhood import TRIAL_SIZES
 from jfstat.followup.programs import Programs, surveying
 from jfstat.followup.refine import Refining, programs_of_mismatches
 from jfstat.signal.values import with_fields
@@ -53,7 +53,9 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         program, arguments = surveying(data, points, free, how.around.mismatch, regions)
         surveyed = program.lower(*arguments)
         yield surveyed
-        shared = Shared(float(np.min(reaches(data, points))) * SHARED_RATIO, REGION_BINS[-1])
+        shared = usual_of_regions(data, reaches(data, points), free.names)
+        if not are_small(data, shared.reach):  # then it depends on the regions
+            continue
         programs = Programs.of(data, points, shared, TRIAL_SIZES[0], free.names, how.method)
         trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)
         coordinates = results_of(surveyed, np.empty(0)).coordinates

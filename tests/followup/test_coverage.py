@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jfstat.followup import batches
-from jfstat.followup.coverage import coverages
+from jfstat.followup.coverage import coverages, usual_of_regions
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
@@ -64,6 +64,15 @@ def test_programs_are_shared_by_few_candidates_on_accelerators(case, accelerator
     assert {x.shared.bins for x in covered(case, swing, around)} == {REGION_BINS[-1]}
     monkeypatch.setattr(batches, "MOST_BATCHES", 1)  # five candidates are now more than a batch of 4
     assert len({x.shared.reach for x in covered(case, swing, around)}) > 1
+
+
+def test_regions_of_all_sizes_share_programs_on_accelerators(case, accelerator):
+    """Whether few or many follow: what the next stage needs is known before it begins."""
+    least = batches.reaches(case.data, jax.tree.map(lambda x: np.asarray(x)[None], case.doppler))
+    usual = usual_of_regions(case.data, least, NAMES)
+    for swing in ([0.0], [0.0, 1.0, 3.0], [0.1, 200.0]):
+        assert {x.shared for x in covered(case, swing, region(np.ones(len(swing))))} == {usual}
+    assert usual_of_regions(case.data, least, NAMES[1:]).bins == 0.0
 
 
 def test_narrow_data_are_widened_only_as_far_as_they_stay_small(case, accelerator, monkeypatch):
