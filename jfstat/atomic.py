@@ -71,10 +71,10 @@ def check_writable(path: str | os.PathLike) -> None:
 
 def check_directory(path: str | os.PathLike) -> None:
     """Raise an OSError of one sentence unless files can be written to a directory, which need not exist yet."""
-    existing = Path(path).absolute()
-    while not os.path.lexists(existing):
-        existing = existing.parent
     try:
+        existing = Path(path).absolute()
+        while not os.path.lexists(existing) and existing != existing.parent:
+            existing = existing.parent
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:

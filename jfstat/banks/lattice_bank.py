@@ -47,7 +47,7 @@ def lattice_bank(
     Parameters
     ----------
     data : Observation, FstatData or NormalisedSFTs
-        Data to be searched, whose metric is taken: with segments the mean of the segments' metrics, and for
+        Data to be searched, whose metric is taken: with segments that of `mean_twoF`, and for
         NormalisedSFTs that of the power along tracks; see `template_bank`.
     point : Doppler or Row
         One template with scalar fields: it says which parameters there are, and gives the values of those without a

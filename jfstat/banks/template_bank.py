@@ -109,7 +109,7 @@ def template_bank(
         that `prepare` must be given the range of the bank's own spin-downs, by ``fdots=``.
     data : Observation, FstatData or NormalisedSFTs, optional
         Data to be searched: they determine natural steps, the metric, and, unless it is an Observation, the frequency
-        of the templates. With segments the metric is the mean of the segments' metrics, the metric of `mean_twoF`, and
+        of the templates. With segments the metric is that of `mean_twoF`, see `metric`, and
         there are no natural steps. With NormalisedSFTs the metric is that of the power along tracks, see Notes.
     freq : float, Quantity or (low, high), optional
         Frequency or band to be searched, Hz, by default the data's band; required with `mismatch` or a `Braking` for an

@@ -500,6 +500,9 @@ ADVICE: dict[str, tuple[tuple[str, str], ...]] = {
     "give jfstat.Doppler templates, which hold it, or refine's model=": (("", "use jfstat.refine(model=) in Python"),),
     "give jfstat.Doppler templates, which hold it": (("", "use jfstat.Doppler templates in Python"),),
     "give what search(..., run=Run(unit=(i, n))) returned": (("", "give what jfstat search --unit=I/N wrote"),),
+    "remove the column log_likelihood and meta['transitions'] to follow up such signals at the paths' frequencies": (
+        ("", "give the table of another search"),
+    ),
     "choose other t0 and tau": (("transient-tau", "choose other --transient-t0Epoch and --transient-tau"),),
     " and per_detector": (("noDetails", ", and no --noDetails"),),
     ", or make Dopplers": (("", ""),),

@@ -247,7 +247,8 @@ class Observation(Displayed):
         Without the bias of that mean where floors are estimated: the S that `predict_twoF` takes. `sqrt_sx` has
         LALSuite's. NaN for a detector without SFTs.
         """
-        floors = self.sqrt_sx / np.asarray(self.signal_response)[..., :1, None]
+        floors = np.where(np.asarray(self.weight) > 0, self.sqrt_sx, np.nan)  # a window may leave SFTs out
+        floors = floors / np.asarray(self.signal_response)[..., :1, None]
         each = floors if self.n_segments is None else np.moveaxis(floors, 0, 1).reshape(len(self.detectors), -1)
         known = (own[np.isfinite(own)] for own in each)
         return [float(1 / np.sqrt(np.mean(own**-2))) if len(own) else np.nan for own in known]

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
@@ -109,10 +109,13 @@ def ensure_started(thread: Thread | None) -> None:
 class CompiledLater:
     """Programs that are needed later than others: they begin to compile when those have begun, in other threads.
 
+    They are compiled to the end even if nobody needs them in the end.
+
     Parameters
     ----------
     programs : iterable of Lowered
-        Traced and lowered as they are taken from it, in the thread that calls `begin`.
+        Traced and lowered as they are taken from it, in the thread that calls `begin`. After an error there are no
+        more: whoever runs a program meets the error again.
     """
 
     def __init__(self, programs: Iterable[Lowered]):
@@ -121,11 +124,12 @@ class CompiledLater:
 
     def begin(self) -> None:
         """Lower the programs and begin to compile each; a second call does nothing."""
-        for program in self._programs:
-            self._compiling.append(in_background(program.compile))
+        with suppress(Exception):
+            for program in self._programs:
+                self._compiling.append(in_background(program.compile))
 
     def wait(self) -> None:
-        """Wait for the programs that have begun; errors are raised again where a program is run."""
+        """Wait for the programs that have begun to compile."""
         wait(self._compiling)
 
 

@@ -25,7 +25,7 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
     """Yield the programs that a stage most likely needs for those of some candidates that the stage before passes.
 
     Nothing depends on them: if the stage needs others, it compiles those. On a CPU, and for so many candidates that the
-    number which is passed makes a difference, none are foreseen.
+    number which is passed makes a difference to the size of batches, none are foreseen.
 
     Parameters
     ----------
@@ -39,13 +39,14 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         Number of regions that are covered around each candidate, at most.
     """
     n = len(candidates.points.alpha)
-    if programs_cost_more(data, n):
-        yield program_of_misfits(data, candidates.points)
+    if programs_cost_more(data, n):  # of tables of the usual size, which more candidates may exceed
+        yield program_of_misfits(data, jax.tree.map(lambda x: x[:1], candidates.points))
     for isolated in (True, False):
         rows = np.flatnonzero(candidates.sound & (candidates.isolated == isolated))
-        if not len(rows) or not programs_cost_more(data, len(rows)):
+        free = how.of(isolated).free
+        if not (len(rows) and free.names and programs_cost_more(data, len(rows))):
             continue
-        free, size = how.of(isolated).free, batch_size(data, len(rows), in_regions=True)
+        size = batch_size(data, len(rows), in_regions=True)
         filled = np.resize(rows, size)
         points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
         points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)

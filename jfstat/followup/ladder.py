@@ -244,15 +244,15 @@ def ladder_of(
 
 def _refuse_others(found: AnyTable) -> None:
     """Raise a ValueError for candidates of signals that end, or whose frequency wanders: 2F of those need not grow."""
-    if all(name in found.colnames for name in WINDOW_COLUMNS):
+    if all(name in found.colnames for name in WINDOW_COLUMNS) or "max_twoF" in found.colnames:
         raise ValueError(
-            "found is of transient signals, whose windows would be ignored: use refine, or remove the columns t0 and "
-            "tau to follow up signals that last for all of the data."
+            "found is of transient signals, whose windows would be ignored: use refine, or remove the columns t0, tau "
+            "and max_twoF to follow up signals that last for all of the data."
         )
     if "transitions" in found.meta or "log_likelihood" in found.colnames:
         raise ValueError(
             "found is of paths, whose frequency wanders, and stages are of signals whose frequency does not: remove "
-            "the column log_likelihood and the metadata to follow up such signals at the paths' frequencies."
+            "the column log_likelihood and meta['transitions'] to follow up such signals at the paths' frequencies."
         )
 
 

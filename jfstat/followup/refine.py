@@ -83,8 +83,8 @@ def refine(
     them, with the exact gradient and Hessian of 2F, or an optimiser of optax with the gradient; the errors follow from
     the Hessian at the peak. If a candidate can't be refined, its row says why; other candidates are not affected.
 
-    With data of several segments the mean of 2F over segments is climbed (`mean_twoF`), in coordinates whitened by the
-    mean of the segments' metrics.
+    With data of several segments the mean of 2F over segments is climbed (`mean_twoF`), in coordinates whitened by
+    its metric.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ def _programs_ahead(
 
     They are ready if that stage's programs had to be compiled. Otherwise there is little to be gained.
     """
-    if coming is not None and coming.done():
+    if coming is not None and coming.done() and coming.exception() is None:
         n_peaks = most_climbs(len(own.free.names)) + int(_covers_candidates(stage))
         how = Refining(own.free, Neighbourhood(), method=own.method)
         yield from programs_of_next_stage(coming.result(), read_rows(data, starts, own.reftime), how, n_peaks)

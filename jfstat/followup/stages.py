@@ -145,14 +145,14 @@ class Steps(NamedTuple):
         return cls(of_tracks, along, since[order], sums, tspan, max(1, int(tspan / (LEAST_SFTS * sfts.tsft))))
 
     def metric(self, n: int) -> np.ndarray:
-        """Return the mean over n segments of the phase metrics, (p, p)."""
+        """Return the mean over n segments of the phase metrics, weighted by their noise weights, (p, p)."""
         at = np.searchsorted(self.time, np.linspace(0.0, self.tspan, n + 1)[1:-1])
         own = np.diff(self.sums[np.concatenate([[0], at, [len(self.time)]])], axis=0)
         own = own[own[:, 0] > 0]
         p = len(self.along)
         weight, first, second = own[:, :1], own[:, 1 : 1 + p], own[:, 1 + p :].reshape(-1, p, p)
-        mean = first / weight
-        return (2 * np.pi) ** 2 * np.mean(second / weight[:, None] - mean[:, :, None] * mean[:, None], axis=0)
+        spread = second - first[:, :, None] * first[:, None] / weight[:, None]
+        return (2 * np.pi) ** 2 * np.sum(spread, axis=0) / np.sum(weight)
 
     def trials(self, before: np.ndarray, n: int) -> float:
         """Return about how many trial points by the metric of n segments cover the unit ball of another metric."""

@@ -25,7 +25,7 @@ def power(
     point : Doppler
     amplitude : Amplitude, optional
         None averages over the orientations of the source, for which rho^2 is proportional to A + B (Jaranowski, Krolak
-        & Schutz 1998, Phys. Rev. D 58, 063001, equation 93).
+        & Schutz 1998, Phys. Rev. D 58, 063001).
     phase_only : bool
         Neglect the antenna patterns: see `time_over_noise`.
     """
@@ -70,5 +70,5 @@ def mean_loss(
         return loss(observation)
     each, powers = each_segment(lambda own: (loss(own), power(own, point, amplitude, phase_only)), observation)
     powers = powers.reshape(-1, *[1] * (each.ndim - 1))
-    # a segment without data has none
+    # a segment without data adds nothing
     return jnp.sum(jnp.where(powers > 0, powers * each, 0.0), axis=0) / jnp.sum(powers)

@@ -54,9 +54,8 @@ def join_searches(tables: Sequence[QTable]) -> QTable:
         If `tables` holds anything but tables.
     ValueError
         If it is empty, a search is there twice, a table is none of a whole search or was judged by the background of
-        its own, or the searches
-        differ in data (their times, detectors and, of one band, noise floors), statistic, prior of lines, reference
-        time or columns, or by their bands although there is a best path in each sub-band.
+        its own, or the searches differ in data (their times, detectors and, of one band, noise floors), statistic,
+        prior of lines, reference time or columns, or by their bands although there is a best path in each sub-band.
 
     Examples
     --------

@@ -8,8 +8,10 @@ import pytest
 from scipy.spatial import KDTree
 
 import jfstat
+from jfstat.banks.comparison import Phases
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.phasemetric import drift, factor, flat_metric
+from jfstat.signal.values import replaced
 
 START = 1_167_458_304
 DAY = 86400
@@ -20,7 +22,11 @@ def observed(days, n, seed=1):
     times = cases.random_timestamps(np.random.default_rng(seed), ("H1", "L1"), START, days * n, 0.8)
     edges = [(START + i * days * DAY, START + (i + 1) * days * DAY) for i in range(n)]
     parts = [{name: t[(t >= a) & (t < b)] for name, t in times.items()} for a, b in edges]
-    each = [jfstat.observation(["H1", "L1"], timestamps=part, sqrt_sx=1e-23, reftime=START) for part in parts]
+    floors = [2e-23 if i == 2 else 1e-23 for i in range(n)]
+    each = [
+        jfstat.observation(["H1", "L1"], timestamps=part, sqrt_sx=floor, reftime=START)
+        for part, floor in zip(parts, floors, strict=True)
+    ]
     return jax.tree.map(lambda *x: jnp.stack(x), *each)
 
 
@@ -31,8 +37,7 @@ def segments():
 
 @pytest.mark.ci
 def test_unequal_segments_count_by_their_signal():
-    """Without noise the mean of 2F loses what mismatch and metric say: of 12 h twice and 1 h, with one quieter detector
-    in the last."""
+    """Without noise the mean of 2F loses what mismatch and metric say: of two segments of 12 h and one of 1 h."""
     point = jfstat.Doppler(2.1, 0.47, [100.05, -1e-10], START)
     amplitude = jfstat.Amplitude(3e-23, 0.3, 0.4, 1.0)
     sfts = jfstat.simulate_sfts(["H1", "L1"], START, 90000, 98.7, 101.4, sqrt_sx=0.0, signals=[(point, amplitude)])
@@ -89,6 +94,12 @@ def test_flat_metric_is_the_phase_metric_of_a_point(segments, away):
     # the flat metric leaves the travel time of light out of tau
     flat = slope.T @ flat_metric(segments, 2, reftime, 300.0) @ slope
     size = np.sqrt(np.diag(g))
+    if away == 0:  # and what lattices of orbits are laid by
+        compared = Phases.of(segments)
+        matrix = compared.slopes(lambda x: replaced(point, ["freq", "f1dot"], point.fkdot[:2] + x), jnp.zeros(2))
+        np.testing.assert_allclose(
+            (matrix.T @ matrix) / np.outer(size[:2], size[:2]), (g / np.outer(size, size))[:2, :2], atol=5e-3
+        )
     np.testing.assert_allclose(
         flat / np.outer(size, size), g / np.outer(size, size), atol=5e-3
     )  # light travel is left out of tau

@@ -5,13 +5,19 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from astropy.table import QTable
 from cases import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jfstat.followup import batches
+from jfstat.followup.candidates import read_rows
 from jfstat.followup.coverage import coverages, usual_of_regions
+from jfstat.followup.foreseen import programs_of_next_stage
+from jfstat.followup.free import FreeParameters
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
+from jfstat.followup.refine import Refining
+from jfstat.signal.times import gps_time
 
 NAMES = ("freq", "f1dot", "alpha", "delta")
 SIGMAS = (1e-7, 2e-11, 1e-3, 1e-3)
@@ -73,6 +79,26 @@ def test_regions_of_all_sizes_share_programs_on_accelerators(case, accelerator):
     for swing in ([0.0], [0.0, 1.0, 3.0], [0.1, 200.0]):
         assert {x.shared for x in covered(case, swing, region(np.ones(len(swing))))} == {usual}
     assert usual_of_regions(case.data, least, NAMES[1:]).bins == 0.0
+
+
+@pytest.mark.ci
+def test_programs_of_the_next_stage_are_of_candidates_that_have_parameters(case, accelerator, monkeypatch):
+    """Isolated candidates have none where orbits alone are refined; and nothing is foreseen on a CPU."""
+    row = {name: np.full(2, float(x)) for name, x in zip(NAMES[:2], case.doppler.fkdot, strict=True)}
+    row |= {name: np.full(2, float(getattr(case.doppler, name))) for name in NAMES[2:]}
+    orbits = {"asini": np.array([0.0, 1e-3]), "period": np.full(2, 9e4), "tp": np.full(2, 1.2e9)}
+    candidates = read_rows(case.data, QTable(row | orbits), gps_time(case.doppler.reftime.common, "reftime"))
+    assert candidates.sound.tolist() == [True, True]
+    program = "survey", "focus", "climb", "look", "describe"
+    for names, expected in ((("asini",), program), (("freq", "asini"), 2 * program)):
+        how = Refining(FreeParameters.within(names, None), Neighbourhood())
+        lowered = [own.as_text() for own in programs_of_next_stage(case.data, candidates, how, 3)]
+        found = [
+            next(name for name in ("_fits", "_mismatches", *program) if f"@jit_{name}" in own[:400]) for own in lowered
+        ]
+        assert sorted(found) == sorted(["_fits", "_mismatches", *expected])
+    monkeypatch.setattr(batches, "_on_cpu", lambda data: True)
+    assert not list(programs_of_next_stage(case.data, candidates, how, 3))
 
 
 def test_narrow_data_are_widened_only_as_far_as_they_stay_small(case, accelerator, monkeypatch):

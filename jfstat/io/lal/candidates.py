@@ -49,9 +49,8 @@ def written_text(table: AnyTable) -> str:
     if "asini" in table.colnames:
         names += ORBIT_COLUMNS
     lost = [name for name in table.colnames if is_parameter(name) and name not in names]
-    if "reftime" in table.colnames:  # of each row, of which the format's comments know one
-        lost.append("reftime")
     beyond = [name for name in lost if np.any(plain_column(table, name))]
+    beyond += [name for name in ("reftime",) if name in table.colnames]  # of each row: comments have one for all
     if beyond:
         raise ValueError(f"table has the column {beyond[0]!r}, which the text format cannot hold: use .ecsv.")
     columns = [_column(table, name) for name in names]
