@@ -10,7 +10,6 @@ import numpy as np
 from jax.stages import Lowered
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.workers import results_of
 from jfstat.followup.batches import are_small, batch_size, programs_cost_more, reaches
 from jfstat.followup.candidates import Candidates, program_of_misfits
 from jfstat.followup.coverage import usual_of_regions
@@ -18,6 +17,7 @@ from jfstat.followup.look import Surroundings
 from jfstat.followup.neighbourhood import TRIAL_SIZES
 from jfstat.followup.programs import Programs, surveying
 from jfstat.followup.refine import Refining, programs_of_mismatches
+from jfstat.metrics.coordinates import placeholders
 from jfstat.signal.values import with_fields
 
 
@@ -39,8 +39,6 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         Number of regions that are covered around each candidate, at most.
     """
     n = len(candidates.points.alpha)
-    if programs_cost_more(data, n):  # of tables of the usual size, which more candidates may exceed
-        yield program_of_misfits(data, jax.tree.map(lambda x: x[:1], candidates.points))
     for isolated in (True, False):
         rows = np.flatnonzero(candidates.sound & (candidates.isolated == isolated))
         free = how.of(isolated).free
@@ -50,18 +48,19 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         filled = np.resize(rows, size)
         points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
         points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)
+        shared = usual_of_regions(data, reaches(data, points), free.names)
+        if are_small(data, shared.reach):  # otherwise it depends on the regions
+            programs = Programs.of(data, points, shared, TRIAL_SIZES[0], free.names, how.method)
+            trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)
+            coordinates = placeholders(points, free.names, free.bounded)
+            yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
+        # though it runs first: those above take XLA longer
         regions = _placeholder(size, p, p), _placeholder(size, n_peaks, p)
         program, arguments = surveying(data, points, free, how.around.mismatch, regions)
-        surveyed = program.lower(*arguments)
-        yield surveyed
-        shared = usual_of_regions(data, reaches(data, points), free.names)
-        if not are_small(data, shared.reach):  # then it depends on the regions
-            continue
-        programs = Programs.of(data, points, shared, TRIAL_SIZES[0], free.names, how.method)
-        trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)
-        coordinates = results_of(surveyed, np.empty(0)).coordinates
-        yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
+        yield program.lower(*arguments)
     if programs_cost_more(data, n):
+        # of tables of the usual size, which more candidates may exceed
+        yield program_of_misfits(data, jax.tree.map(lambda x: x[:1], candidates.points))
         yield from programs_of_mismatches(data, (candidates.points, candidates.points), n, True)
 
 

@@ -197,7 +197,7 @@ def whiten(
 @partial(jax.jit, static_argnames=("names", "bounded"))
 def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
     """Compute `whiten` for given names; traceable."""
-    flat_sky = all(name in names and name not in bounded for name in SKY)
+    flat_sky = _is_flat(names, bounded)
     orders = [k for k in (spin_order(name) for name in names) if k is not None]
     free = not any(spin_order(name) is not None for name in bounded)
     q = len(orders)
@@ -236,6 +236,20 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
     size, axes = jnp.linalg.eigh(g * scale[:, None] * scale[None])
     matrix = scale[:, None] * axes / jnp.sqrt(jnp.maximum(size, 1e-12))[None]
     return Coordinates(point, matrix, drift, shift, names, flat_sky)
+
+
+def placeholders(points: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
+    """Return what stands for the stacked coordinates around n templates, of `whitened`, where a program is lowered."""
+    n, p, q = len(points.alpha), len(names), sum(spin_order(name) is not None for name in names)
+    shapes = (n, p, p), (n, q, 3), (n, q, q)
+    centre = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), points)
+    each: Any = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
+    return Coordinates(centre, *each, names, _is_flat(names, bounded))
+
+
+def _is_flat(names: tuple[str, ...], bounded: tuple[str, ...]) -> bool:
+    """Return whether steps on the sky are on a plane: if the whole position varies, without bounds."""
+    return all(name in names and name not in bounded for name in SKY)
 
 
 def _nodes(observation: Observation) -> int:
