@@ -241,10 +241,10 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
 def placeholders(points: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
     """Return what stands for the stacked coordinates around n templates, of `whitened`, where a program is lowered."""
     n, p, q = len(points.alpha), len(names), sum(spin_order(name) is not None for name in names)
-    shapes = (n, p, p), (n, q, 3), (n, q, q)
     centre = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), points)
-    each: Any = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
-    return Coordinates(centre, *each, names, _is_flat(names, bounded))
+    matrix, drift, shift = (jax.ShapeDtypeStruct(own, jnp.float64) for own in ((n, p, p), (n, q, 3), (n, q, q)))
+    like: Any = Coordinates  # whose arrays these are not
+    return like(centre, matrix, drift, shift, names, _is_flat(names, bounded))
 
 
 def _is_flat(names: tuple[str, ...], bounded: tuple[str, ...]) -> bool:
