@@ -137,7 +137,9 @@ def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(
         table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
     shared = {"survey", "focus", "look", "climb", "describe", "_mismatches", "_fits"}
     # the second stage takes those that were foreseen: others would have been compiled beside them
-    assert {name: names.count(f"jit({name})") for name in shared} == dict.fromkeys(shared, 2)
+    counts = {name: names.count(f"jit({name})") for name in shared}
+    assert counts.pop("_fits") <= 2  # earlier tests have tables of this size
+    assert counts == dict.fromkeys(counts, 2)
     assert list(table["candidate"]) == list(expected["candidate"]) and list(table["passed"]) == list(expected["passed"])
     for name in ("mean_twoF", "noise_chance", "steps", "start_mismatch", "peak_probability"):
         np.testing.assert_allclose(plain(table[name]), plain(expected[name]), rtol=1e-3, atol=0)
