@@ -241,14 +241,20 @@ class Observation(Displayed):
         return np.where(inverse > 0, 1 / np.sqrt(np.where(inverse > 0, inverse, 1.0)), np.nan)
 
     @property
+    def unbiased_sqrt_sx(self) -> np.ndarray:
+        """`sqrt_sx` without the bias of the mean of 1/S where floors are estimated; NaN for SFTs that a window leaves
+        out, too."""
+        counted = np.where(np.asarray(self.weight) > 0, self.sqrt_sx, np.nan)
+        return counted / np.asarray(self.signal_response)[..., :1, None]
+
+    @property
     def mean_sqrt_sx(self) -> list[float]:
         """Noise floor of each detector, 1/sqrt(Hz): the root of the harmonic mean of S over its SFTs.
 
         Without the bias of that mean where floors are estimated: the S that `predict_twoF` takes. `sqrt_sx` has
         LALSuite's. NaN for a detector without SFTs.
         """
-        floors = np.where(np.asarray(self.weight) > 0, self.sqrt_sx, np.nan)  # a window may leave SFTs out
-        floors = floors / np.asarray(self.signal_response)[..., :1, None]
+        floors = self.unbiased_sqrt_sx
         each = floors if self.n_segments is None else np.moveaxis(floors, 0, 1).reshape(len(self.detectors), -1)
         known = (own[np.isfinite(own)] for own in each)
         return [float(1 / np.sqrt(np.mean(own**-2))) if len(own) else np.nan for own in known]

@@ -53,13 +53,12 @@ class Coverage(NamedTuple):
     fewer: bool
 
 
-def usual_of_regions(data: FstatData, least: np.ndarray, names: tuple[str, ...]) -> Shared:
+def usual_of_regions(least: np.ndarray, names: tuple[str, ...]) -> Shared:
     """Return what candidates in regions of a follow-up share on an accelerator, whatever their regions, unless narrow
     data of that reach would be large or a region needs more: so most calls need the same programs.
 
     Parameters
     ----------
-    data : FstatData
     least : (n,) float64
         Least reach of each candidate, Hz.
     names : tuple of str
@@ -101,7 +100,7 @@ def coverages(
     computed = bins
     if programs_cost_more(data, len(swing)):
         if around.in_regions:
-            usual = usual_of_regions(data, least, names)
+            usual = usual_of_regions(least, names)
             wide = in_steps(np.maximum(needed, usual.reach), float(np.min(least)), SHARED_RATIO)
             reach = np.where(~large & are_small(data, wide), wide, reach)
             if "freq" in names and around.bins is None:

@@ -48,7 +48,7 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         filled = np.resize(rows, size)
         points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
         points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)
-        shared = usual_of_regions(data, reaches(data, points), free.names)
+        shared = usual_of_regions(reaches(data, points), free.names)
         if are_small(data, shared.reach):  # otherwise it depends on the regions
             programs = Programs.of(data, points, shared, TRIAL_SIZES[0], free.names, how.method)
             trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)

@@ -213,10 +213,7 @@ def sensitivity_depth(data: Observation | FstatData, h0: ArrayLike) -> np.ndarra
         raise ValueError(f"h0 must be positive strain amplitudes, not {shown(h0)}.")
     seen = observation_of(data, segments=True)
     require_noise_floor(seen)
-    level = np.asarray(jax.jit(noise_level)(seen)) / np.asarray(seen.tsft)
-    weight = seen.weight if seen.window is None else seen.window.weight  # those of the noise alone
-    inverse = np.asarray(weight) * level[..., None, None]
-    return (1 / np.sqrt(np.mean(inverse[np.asarray(seen.weight) > 0])) / strains)[()]
+    return (1 / np.sqrt(np.nanmean(seen.unbiased_sqrt_sx**-2)) / strains)[()]
 
 
 def checked_strains(h0: ArrayLike) -> np.ndarray:

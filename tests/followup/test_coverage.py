@@ -75,10 +75,10 @@ def test_programs_are_shared_by_few_candidates_on_accelerators(case, accelerator
 def test_regions_of_all_sizes_share_programs_on_accelerators(case, accelerator):
     """Whether few or many follow: what the next stage needs is known before it begins."""
     least = batches.reaches(case.data, jax.tree.map(lambda x: np.asarray(x)[None], case.doppler))
-    usual = usual_of_regions(case.data, least, NAMES)
+    usual = usual_of_regions(least, NAMES)
     for swing in ([0.0], [0.0, 1.0, 3.0], [0.1, 200.0]):
         assert {x.shared for x in covered(case, swing, region(np.ones(len(swing))))} == {usual}
-    assert usual_of_regions(case.data, least, NAMES[1:]).bins == 0.0
+    assert usual_of_regions(least, NAMES[1:]).bins == 0.0
 
 
 @pytest.mark.ci
