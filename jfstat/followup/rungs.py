@@ -18,7 +18,7 @@ from jfstat.data.observation import Observation
 from jfstat.data.workers import CompiledLater, in_background
 from jfstat.followup.band import CandidateBand
 from jfstat.followup.batches import DEVICE_SIZES, SIZES, batches
-from jfstat.followup.candidates import SearchedWith, read_rows, with_harmless_orbits
+from jfstat.followup.candidates import Candidates, SearchedWith, read_rows, with_harmless_orbits
 from jfstat.followup.foreseen import programs_of_next_stage
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.growth import TOLERANCE, Before, Growth, noise_chance, stage_chance
@@ -160,8 +160,9 @@ def climbed(
             data = prepared(stage) if coming is None else coming.result()
             coming = _prepared_ahead(prepared, stage + 1, data) if stage + 1 < len(own.numbers) else None
             later.wait()
-            later = CompiledLater(_programs_ahead(own, starts, data, coming, stage + 1))
-            rung = _judged(own, _refined(own, rows, starts, around, data, advance, later), rungs)
+            candidates = read_rows(data, starts, own.reftime)
+            later = CompiledLater(_programs_ahead(own, candidates, coming, stage + 1))
+            rung = _judged(own, _refined(own, rows, candidates, around, data, advance, later), rungs)
             rungs.append(rung)
             going_on = np.asarray(rung.table["passed"])
             advance(int(np.sum(~going_on)) * (len(own.numbers) - stage - 1))
@@ -189,16 +190,16 @@ def _prepared_ahead(prepared: Callable[[int], FstatData], stage: int, data: Fsta
 
 
 def _programs_ahead(
-    own: Ladder, starts: AnyTable, data: FstatData, coming: Future[FstatData] | None, stage: int
+    own: Ladder, candidates: Candidates, coming: Future[FstatData] | None, stage: int
 ) -> Iterator[jax.stages.Lowered]:
-    """Yield the programs of a stage, if its data are ready, for candidates that are in the stage before with `data`.
+    """Yield the programs of a stage, if its data are ready, for candidates of the stage before.
 
     They are ready if that stage's programs had to be compiled. Otherwise there is little to be gained.
     """
     if coming is not None and coming.done() and coming.exception() is None:
         n_peaks = most_climbs(len(own.free.names)) + int(_covers_candidates(stage))
         how = Refining(own.free, Neighbourhood(), method=own.method)
-        yield from programs_of_next_stage(coming.result(), read_rows(data, starts, own.reftime), how, n_peaks)
+        yield from programs_of_next_stage(coming.result(), candidates, how, n_peaks)
 
 
 def _covers_candidates(stage: int) -> bool:
@@ -277,14 +278,13 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
 def _refined(
     own: Ladder,
     rows: np.ndarray,
-    starts: AnyTable,
+    candidates: Candidates,
     around: Neighbourhood,
     data: FstatData,
     advance: Callable[[int], object],
     later: CompiledLater,
 ) -> _Part:
-    """Return a stage's results for candidates that share data, given their start rows `starts`."""
-    candidates = read_rows(data, starts, own.reftime)
+    """Return a stage's results for candidates that share data, which are those of the rows `rows`."""
     results = refined(data, candidates, Refining(own.free, around, None, own.method), advance, later=(later,))
     advance(int(np.sum(~candidates.sound)))
     given = in_units({name: x[rows] for name, x in own.given.items()}, dict(own.found.meta))
