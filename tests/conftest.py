@@ -43,6 +43,7 @@ from precisions import refuse_rounded_products  # noqa: E402
 
 from jfstat import tracecache  # noqa: E402
 from jfstat.diskcache import DiskCache  # noqa: E402
+from jfstat.searching.session import progress  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -57,6 +58,8 @@ class NoCache(DiskCache):
 
 
 tracecache.TRACED = NoCache(tracecache.TRACED.name, tracecache.TRACED.suffix, tracecache.TRACED.largest)
+
+progress.FIRST_LINE = float("inf")  # tests read what commands print: on a slow machine lines of progress would join it
 
 gc.set_threshold(200_000, 50, 100)  # tracing makes many small objects: looking for dead ones took an eighth of the time
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

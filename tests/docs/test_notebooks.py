@@ -41,6 +41,7 @@ def executed(name):
     client.execute(env=environment(), cwd=str(ROOT / "notebooks"))
     del client, manager
     gc.collect()  # its sockets are closed now, with warnings, rather than in a test that comes later
+    sys.modules.pop("ipykernel", None)  # by which progress would take the tests after this one for a notebook
     return notebook
 
 

@@ -257,6 +257,7 @@ def test_progress_is_a_bar_on_terminals_and_lines_in_logs(data, monkeypatch, cap
     assert "3/3" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm", None)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setattr(progress, "FIRST_LINE", 10.0)
     search(data, bank, top=1, details=jfstat.Details(per_detector=False), run=jfstat.Run(batch_size=1))
     assert capsys.readouterr().err == ""  # short work needs no lines
     monkeypatch.setattr(progress, "FIRST_LINE", 0.0)

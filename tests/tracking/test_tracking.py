@@ -386,6 +386,7 @@ def test_a_track_from_the_command_line(sfts, tmp_path, capsys):
     assert found.meta["amplitude"]["h0"] == float(AMPLITUDE.h0)
     np.testing.assert_allclose(QTable.read(path)["freq"].to_value("Hz"), PATH, atol=1.1 * STEP)
     assert QTable.read(path).meta["amplitude"] == found.meta["amplitude"]
+    capsys.readouterr()
     for options, message in [
         ([*cut, "--h0", "1e-25"], "--cosi is missing"),
         ([*cut, "--h0", "1e-25", "--cosi", "2"], "cosi must be"),
