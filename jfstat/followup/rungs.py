@@ -13,7 +13,7 @@ import numpy as np
 from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import AnyTable, by_orbits, carry_over, in_units, plain_column, points_from, stacked
 from jfstat.data.fstatdata import FstatData
-from jfstat.data.memory import data_bytes, default_device, free_bytes
+from jfstat.data.memory import default_device, free_bytes
 from jfstat.data.observation import Observation
 from jfstat.data.workers import CompiledLater, in_background
 from jfstat.followup.band import CandidateBand
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 LAST = (*AMPLITUDE_COLUMNS, "covariance")
 """Columns that end the table."""
 AHEAD = 1 / 16
-"""Largest share of an accelerator's free memory that a stage's data may take if the next ones are prepared ahead."""
+"""Largest size of the SFTs, as a share of an accelerator's free memory, if data are prepared ahead: those of a stage
+are about as large."""
 UNKNOWN = 1e12
 """Number of templates from which candidates are taken to be chosen if their table does not say."""
 
@@ -157,8 +158,9 @@ def climbed(
     later = CompiledLater(())
     try:
         for stage in range(len(own.numbers)):
-            data = prepared(stage) if coming is None else coming.result()
-            coming = _prepared_ahead(prepared, stage + 1, data) if stage + 1 < len(own.numbers) else None
+            this = coming
+            coming = _prepared_ahead(own, prepared, stage + 1) if stage + 1 < len(own.numbers) else None
+            data = prepared(stage) if this is None else this.result()
             later.wait()
             candidates = read_rows(data, starts, own.reftime)
             later = CompiledLater(_programs_ahead(own, candidates, coming, stage + 1))
@@ -179,12 +181,12 @@ def climbed(
     return stacked([rung.table for rung in rungs])
 
 
-def _prepared_ahead(prepared: Callable[[int], FstatData], stage: int, data: FstatData) -> Future[FstatData] | None:
-    """Begin to prepare a stage's data if the host has time for it, because an accelerator computes the stage before,
-    whose data are given, and has memory for both."""
+def _prepared_ahead(own: Ladder, prepared: Callable[[int], FstatData], stage: int) -> Future[FstatData] | None:
+    """Begin to prepare a stage's data beside those of the stage before if an accelerator has memory for both; a CPU has
+    no time for it."""
     device = default_device()
     free = free_bytes(device)
-    if device.platform == "cpu" or (free is not None and data_bytes(data) > AHEAD * free):
+    if device.platform == "cpu" or (free is not None and own.sfts.nbytes > AHEAD * free):
         return None
     return in_background(partial(prepared, stage))
 

@@ -113,6 +113,11 @@ class SFTs(Displayed):
         return (self.first_bin + np.arange(self.n_bins)) / self.tsft
 
     @property
+    def nbytes(self) -> int:
+        """Memory of the bins, bytes."""
+        return sum(own.data.nbytes for own in self.series)
+
+    @property
     def start(self) -> int:
         """GPS second in which the earliest SFT starts."""
         return int(min(s.gps[0] for s in self.series if len(s)))
@@ -193,7 +198,7 @@ class SFTs(Displayed):
             ("SFTs", f"{counts}, {self.tsft:g} s each"),
             ("span", f"GPS {self.start} to {self.end:.0f}, {(self.end - self.start) / 86400:.3g} d"),
             ("band", f"{low:.10g} to {high:.10g} Hz, {self.n_bins} bins"),
-            ("memory", bytes_text(sum(own.data.nbytes for own in self.series))),
+            ("memory", bytes_text(self.nbytes)),
         ]
         return Facts(f"SFTs of {', '.join(self.detectors)}", rows, many=True)
 

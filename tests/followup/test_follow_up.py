@@ -106,7 +106,7 @@ def test_what_is_no_steady_signal_is_rejected(ladder):
     assert np.isnan(bad["mean_twoF"][0])
 
 
-def ahead(prepared, stage, data):
+def ahead(own, prepared, stage):
     return in_background(partial(prepared, stage))
 
 
