@@ -192,6 +192,15 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
     return first if len(first) == n else np.concatenate([first, spectrum[: n - len(first)]])
 
 
+def _inverse(spectrum: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+    """Return the inverse transform, (n,) complex64, computed where the spectrum is: the host compiles nothing for it."""
+    if isinstance(spectrum, jax.Array):
+        return jnp.fft.ifft(spectrum.astype(np.complex64))
+    from scipy import fft  # takes 0.1 s to import
+
+    return np.asarray(fft.ifft(spectrum.astype(np.complex64), overwrite_x=True))
+
+
 def series_of(spectrum: ArrayLike, reach: ArrayLike, terms: int, padding: int) -> tuple[jax.Array, jax.Array]:
     """Return the band series and the outputs of its P interpolation filters.
 
@@ -264,7 +273,7 @@ def band_series(
             samples, filtered = filtered_series(spectrum, reach, layout.terms, layout.padding)
             filters.append(filtered.block_until_ready())
         else:
-            samples = jnp.fft.ifft(spectrum.astype(np.complex64))
+            samples = _inverse(spectrum)
         own[: len(samples)] = samples
         del spectrum, samples
     return series, tuple(filters)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.band import band_series, decimated_spectrum, filtered_series
+from jfstat.data.band import LONG, band_series, decimated_spectrum, filtered_series
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, filter_bytes, total_bytes
 from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights, refuse_loud
@@ -20,7 +20,7 @@ from jfstat.data.observation import ephemeris_for, observed, reference_time
 from jfstat.data.plan import BandPlan, Search, plan_bands
 from jfstat.data.segments import SegmentsLike, equal_spans, segments_of
 from jfstat.data.series import heterodyned_series
-from jfstat.data.workers import in_background
+from jfstat.data.workers import cores, in_background, in_order
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.maths.ladder import padded_size
 from jfstat.public import host
@@ -44,6 +44,8 @@ FINEST, COARSEST = 1e-10, 1 / 120
 """Smallest and largest spacing of frequencies, Hz; with the largest, transforms and so timing blocks last a minute."""
 SMALL = 1 << 20
 """Largest size of filters, bytes, that are copied to the host to be stacked."""
+AT_A_TIME = 4
+"""Largest number of segments that are prepared at a time: the running medians hold Python's lock."""
 FILTER_SHARE = 0.3
 """Largest fraction of a device's memory for the filtered series; beyond it, `search` takes the band in parts."""
 
@@ -174,11 +176,18 @@ def prepared_for(
     with_filters = filters and (memory is None or needed < FILTER_SHARE * memory)
     compiling = _compiling_filters(plans[0]) if with_filters else None
     tables = ephemeris_for(ephemeris, spans)
-    prepared = [
-        _prepared(part, plan, floors, reference, tables, compiling, noise)
-        for part, plan in zip(parts, plans, strict=True)
-    ]
+
+    def of_part(own: tuple[SFTs, BandPlan]) -> FstatData:
+        return _prepared(*own, floors, reference, tables, compiling, noise)
+
+    jobs, workers = zip(parts, plans, strict=True), min(len(parts), _at_a_time(plans[0]))
+    prepared = list(map(of_part, jobs) if workers == 1 else in_order(of_part, jobs, workers))
     return jax.device_put(prepared[0] if segments is None else _stacked(prepared))
+
+
+def _at_a_time(plan: BandPlan) -> int:
+    """Return the number of segments to prepare at a time; of long ones each transform may take much of the memory."""
+    return 1 if plan.wide.n >= LONG else min(cores(), AT_A_TIME)
 
 
 def _stacked(prepared: list[FstatData]) -> FstatData:
