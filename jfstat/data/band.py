@@ -193,7 +193,7 @@ def _slice_around(spectrum: np.ndarray, start: int, n: int) -> np.ndarray:
 
 
 def _inverse(spectrum: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-    """Return the inverse transform, (n,) complex64, computed where the spectrum is: the host compiles nothing for it."""
+    """Return the inverse transform, (n,) complex64, computed where the spectrum is: a host compiles nothing for it."""
     if isinstance(spectrum, jax.Array):
         return jnp.fft.ifft(spectrum.astype(np.complex64))
     from scipy import fft  # takes 0.1 s to import
