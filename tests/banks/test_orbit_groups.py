@@ -81,7 +81,12 @@ def at_nearest(group, near, f):
 
 
 @pytest.mark.parametrize(
-    "name", ["Sco X-1", *(pytest.param(name, marks=pytest.mark.ci) for name in CASES if name != "Sco X-1")]
+    "name",
+    [
+        "Sco X-1",
+        pytest.param("long", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.ci) for name in CASES if name not in ("Sco X-1", "long")),
+    ],
 )
 def test_nearest_points_lose_no_more_than_asked(name):
     """Of any templates, not only of a lattice, far from the reference time and from periapsis."""

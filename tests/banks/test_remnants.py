@@ -109,7 +109,7 @@ def test_changing_indices_take_more_templates():
     assert sizes[0] < sizes[1] < sizes[2]
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_remnant_is_found_and_refined():
     true, slope, n = 300.3702, -1.0123e-5, 4.1
     signal = remnants(true, slope, n)

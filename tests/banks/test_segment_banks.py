@@ -121,7 +121,7 @@ def test_factor_of_one_segment_is_the_coherent_one(segments):
         (3, 5, 200.0, (4.0, 4.15), (0.4, 0.5), (-3e-10, 0.0), 200 * DAY),
         # near the ecliptic, and across it: seen from its poles, the directions in which the metric is smallest
         pytest.param(5, 20, 100.0, (1.2, 1.24), (0.4, 0.44), (-2e-11, 0.0), 0, marks=pytest.mark.ci),
-        pytest.param(5, 30, 50.0, (1.2, 1.24), (0.36, 0.4), (-5e-12, 0.0), 0, marks=pytest.mark.ci),
+        pytest.param(5, 30, 50.0, (1.2, 1.24), (0.36, 0.4), (-5e-12, 0.0), 0, marks=pytest.mark.slow),
     ],
 )
 def test_signals_lose_no_more_than_asked_of_the_sum(days, n, f, alpha, delta, f1dot, away):

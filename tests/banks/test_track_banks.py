@@ -55,7 +55,7 @@ def tracks_of(data, points):
     ("name", "bins"),
     [
         ("sky", 1),
-        pytest.param("orbit", 1, marks=pytest.mark.ci),
+        pytest.param("orbit", 1, marks=pytest.mark.slow),
         *(pytest.param(x, 4, marks=pytest.mark.slow) for x in RANGES),
     ],
 )

@@ -114,7 +114,7 @@ def test_another_step_of_the_phase_loses_the_signal(found, sfts, tmp_path):
     assert float(lost.table["twoF"][0]) < 0.5 * float(found.table["twoF"][0])
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_an_error_of_the_step_frees_the_phase(found, sfts, tmp_path):
     wrong = pulsar_of(tmp_path, GLPH=f"{STEPS['GLPH'] + 0.25} 1 0.5")
     free = jfstat.pulsar_posteriors(sfts, wrong, sqrt_sx=NOISE, progress=False)

@@ -80,7 +80,9 @@ def terms_over_frequency(sfts, pulsar, priors, x, error=ERROR):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(("h0", "low", "high"), [(0.0, -4.0, 4.0), (8e-25, -1.6, -0.8)])
+@pytest.mark.parametrize(
+    ("h0", "low", "high"), [pytest.param(0.0, -4.0, 4.0, marks=pytest.mark.slow), (8e-25, -1.6, -0.8)]
+)
 def test_errors_of_the_frequency_beside_a_sum(centre, folder, h0, low, high):
     sfts = simulated(centre, jfstat.Amplitude(h0, 0.4, 0.3, 1.0))
     pulsar = read(folder, F0=f"{21.25 + 1.2 * ERROR!r} 1 {ERROR}")
@@ -97,7 +99,7 @@ def test_errors_of_the_frequency_beside_a_sum(centre, folder, h0, low, high):
     assert 0.2 < float(row["timing_mismatch"]) < 0.6
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_errors_beyond_the_usual_reach_are_integrated_over(centre, folder):
     error = 3e-5  # of a frequency that twice its rotation's; two days tell 3e-6 Hz apart
     sfts = simulated(centre, jfstat.Amplitude(0.0, 0.4, 0.3, 1.0))

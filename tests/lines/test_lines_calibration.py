@@ -38,7 +38,7 @@ def largest(data, bank, statistic, column, keep=None):
     return float(found[column][0])
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_loudest_values_are_those_of_searches(few):
     """Of a loud line in one detector, with a drifting one in both: all statistics, and known lines left out."""
     rng = np.random.default_rng(3)

@@ -356,7 +356,7 @@ for table in (found, refined):
             np.testing.assert_allclose(*given, rtol=1e-6, err_msg=own.split()[0])
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_several_devices_find_the_same_with_and_without(tmp_path):
     """Results that users get are bound to no device that they did not choose."""
     program = """
