@@ -11,7 +11,7 @@ import numpy as np
 
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.rows import at_once, computed_rows
-from jfstat.compileroptions import SAME_BITS, jit_with
+from jfstat.compileroptions import NO_EMITTERS, SAME_BITS, jit_with
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
@@ -179,7 +179,7 @@ def column_programs(data: FstatData, templates: Doppler, amplitudes: bool) -> It
     yield _fa_fb.lower(own, rows, ROWS, at_once(own))
 
 
-@jit_with(SAME_BITS, kept=True, static_argnames="together")
+@jit_with(SAME_BITS | NO_EMITTERS, kept=True, static_argnames="together")
 def _fa_fb(data: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> tuple[jax.Array, jax.Array]:
     """Return Fa and Fb of each detector for the first n of some candidates, (`ROWS`, D) complex128; those of the first
     for the others.

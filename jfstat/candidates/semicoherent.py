@@ -12,7 +12,7 @@ import numpy as np
 from jfstat.candidates.details import Details
 from jfstat.candidates.linerobust import bsgl_column
 from jfstat.candidates.rows import at_once, computed_rows
-from jfstat.compileroptions import SAME_BITS, jit_with
+from jfstat.compileroptions import NO_EMITTERS, SAME_BITS, jit_with
 from jfstat.data.blockspectra import BlockSpectra, spectra_or_data, spectra_programs
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import device_of
@@ -100,7 +100,7 @@ def _in_rows(stack: Any) -> Iterator[tuple[Any, int]]:
         yield jax.tree.map(lambda x, rows=rows: x[rows], stack), min(ROWS, k - first)
 
 
-@jit_with(SAME_BITS, kept=True, static_argnames="together")
+@jit_with(SAME_BITS | NO_EMITTERS, kept=True, static_argnames="together")
 def _terms(segment: FstatData | BlockSpectra, points: Doppler, n: int, together: bool) -> SegmentTerms:
     """Return a segment's contribution to the first n of some candidates, (`ROWS`, ...); the first's for the
     others."""

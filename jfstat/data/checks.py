@@ -41,8 +41,8 @@ def check_data(data: object, or_narrow: bool = False, or_segments: bool = False)
         raise ValueError(f"data have {len(data.observation.shape)} leading axes, so they are a stack: use jax.vmap.")
     if data.n_segments is not None and not or_segments:
         raise ValueError(
-            f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap(function, (0, None))"
-            "(data, point), or data[i]."
+            f"data has {data.n_segments} segments, but those of one are wanted: use jax.vmap over the leading axis of "
+            "data, or data[i]."
         )
     if data.n_segments is not None:
         _refuse_overlap(data.observation, "data")

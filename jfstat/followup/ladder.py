@@ -24,7 +24,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import Method
 from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.rungs import Ladder, climbed, joined, preparation
-from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stages
+from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stages, segments_over_span
 from jfstat.public import host, public
 from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
@@ -208,17 +208,18 @@ def ladder_of(
     names = fitted_names(first, given, searched, fit.parameters)
     point = jax.tree.map(lambda x: x[0], first)
     steps = Steps.of(sfts, point, names, ephemeris) if is_of_tracks(found) else None
-    chosen = rates.numbers
+    origin = Provenance.of(found)
+    chosen, cut_into = rates.numbers, segments_over_span(sfts, origin)
     if chosen is None and steps is not None:
         chosen = _stages_after_tracks(steps, names)
     elif chosen is None:
-        n_segments = Provenance.of(found).n_segments
-        if n_segments is None:
+        if origin.n_segments is None:
             raise ValueError(
                 "stages is missing, and found is of a coherent search or does not say how many segments its search "
                 "had: give the numbers of segments, such as stages=(10, 1)."
             )
-        chosen = follow_up_stages(sfts, point, n_segments, parameters=names, ephemeris=ephemeris)
+        first_stage = cut_into or origin.n_segments
+        chosen = follow_up_stages(sfts, point, first_stage, parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(chosen, len(sfts))
     covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(numbers[0], fit.mismatch, fit.bins)
     noise.floors(sfts.detectors)  # raises here, not in the first stage
@@ -229,6 +230,7 @@ def ladder_of(
         sound=sound,
         around=fit.neighbourhood,
         tracks=unweighted(sfts, when, ephemeris) if covered else None,
+        cut_into=cut_into,
         numbers=numbers,
         reftime=when,
         free=FreeParameters.within(names, fit.bounds),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.tables import AnyTable, by_orbits, carry_over, in_units, plain_column, points_from, stacked
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.memory import default_device, free_bytes
@@ -58,6 +57,9 @@ class Ladder(NamedTuple):
         Region that the first stage covers around each candidate.
     tracks : Observation or None
         Times and weights of the SFTs if the candidates are of a search for power along tracks.
+    cut_into : int or None
+        Number of equal segments into which the candidates' search cut the span of the SFTs; None if it was another
+        division.
     numbers : tuple of int
         Numbers of segments of the stages.
     reftime : GPSTime
@@ -80,6 +82,7 @@ class Ladder(NamedTuple):
     sound: np.ndarray
     around: Neighbourhood
     tracks: Observation | None
+    cut_into: int | None
     numbers: tuple[int, ...]
     reftime: GPSTime
     free: FreeParameters
@@ -96,15 +99,13 @@ class Ladder(NamedTuple):
         """Number of templates from which the candidates were chosen."""
         return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
 
-    def chosen_otherwise(self, first: Sequence[int]) -> float:
-        """Return the number of templates from which candidates were chosen by another 2F than the first stage's, else
-        0.
+    @property
+    def chosen_otherwise(self) -> float:
+        """Number of templates from which candidates were chosen by another 2F than the first stage's, else 0.
 
-        `first` holds the first stage's numbers of segments, with and without segments that hold no data. Candidates of
-        unknown origin are taken to have been chosen by the first stage's 2F.
+        Candidates of unknown origin are taken to have been chosen by the first stage's 2F.
         """
-        known = self.searched.n_twoF > 1
-        return self.n_templates if known and (Provenance.of(self.found).n_segments or 1) not in first else 0.0
+        return self.n_templates if self.searched.n_twoF > 1 and self.cut_into != self.numbers[0] else 0.0
 
 
 class _Rung(NamedTuple):
@@ -316,7 +317,7 @@ def _judged(own: Ladder, part: _Part, rungs: list[_Rung]) -> _Rung:
         if numbers[stage - 1] % numbers[stage]:  # its segments are not joined segments of the stage before
             this = np.ones_like(total)
         else:
-            this = stage_chance(total, n, trials + own.chosen_otherwise((numbers[0], rungs[0].n_segments)), before)
+            this = stage_chance(total, n, trials + own.chosen_otherwise, before)
         chances = np.vstack([rungs[-1].chances[:, at], this])
     else:
         # a climb could have begun at each of the search's templates

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat import kinds
+from jfstat.candidates.provenance import Provenance
 from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.observation import Observation, reference_time, unweighted
 from jfstat.followup.groups import in_groups
@@ -21,7 +22,7 @@ from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.ball import ellipsoid_count
 from jfstat.metrics.coordinates import Coordinates, whitened
 from jfstat.public import host
-from jfstat.sfts.container import SFTs, check_sfts
+from jfstat.sfts.container import CLOSE, SFTs, check_sfts
 from jfstat.signal.templates import Doppler, template
 from jfstat.signal.values import check_parameters, in_usual_order, usual_parameters
 from jfstat.validation import is_whole, shown, whole
@@ -37,6 +38,9 @@ LEAST_SFTS = 4
 """Least length of segments after a search for power along tracks, in SFTs."""
 TRIALS = 1000
 """Default largest number of trial points of a stage of `follow_up_stages`."""
+ALIKE, EXACT = 0.05, 1.0
+"""Largest relative difference of the longest segments of two divisions of the data that count as the same, and the
+difference in s below which there is none."""
 
 
 @host(point=template, parameters=kinds.names, ephemeris=kinds.ephemeris)
@@ -66,8 +70,9 @@ def follow_up_stages(
     point : Doppler or Row
         One template, at which the metric is computed.
     n_segments : int or None
-        Number of segments of the search that found the candidates: the first stage. None after a search for power along
-        tracks: then it is chosen among segments of at least four SFTs.
+        Number of equal segments into which the search that found the candidates cut the span of the SFTs, with those
+        that hold no SFT: the first stage. None after a search for power along tracks: then it is chosen among segments
+        of at least four SFTs.
     parameters : sequence of str, optional
         Parameters that will be refined; by default all of the template's except an orbit's ``ecc`` and ``argp``.
     most_trials : int
@@ -297,7 +302,7 @@ def stage_edges(sfts: SFTs, stages: Sequence[int]) -> list[list[tuple[float, flo
     All segments of a stage have equal length and lie between the start and the end of the data. Segments without SFTs
     are left out. A stage whose number divides the number of the stage before joins that stage's segments.
     """
-    starts = np.sort(np.concatenate([series.gps + 1e-9 * series.gps_ns for series in sfts]))
+    starts = _starts(sfts)
     cuts, edges = np.linspace(sfts.start, sfts.end, stages[0] + 1), []
     for n in stages:
         last = len(cuts) - 1
@@ -306,6 +311,44 @@ def stage_edges(sfts: SFTs, stages: Sequence[int]) -> list[list[tuple[float, flo
         pairs = [(float(a), float(b)) for a, b, count in zip(cuts[:-1], cuts[1:], counts, strict=True) if count]
         edges.append(pairs if len(pairs) > 1 else None)
     return edges
+
+
+def segments_over_span(sfts: SFTs, found: Provenance) -> int | None:
+    """Return the number of equal segments into which candidates' search cut the span of the SFTs.
+
+    Their table says how many of these hold SFTs, and how long the longest is. None if no number of segments has both,
+    as after a search of segments of unequal lengths; 1 after a coherent search.
+
+    Parameters
+    ----------
+    sfts : SFTs
+    found : Provenance
+        Of the candidates.
+    """
+    held, longest = found.n_segments, found.segment_tspan
+    if held is None:
+        return 1
+    starts, span = _starts(sfts), sfts.end - sfts.start
+    most = held if longest is None else int(span / ((1 - ALIKE) * longest))
+    near: dict[int, float] = {}
+    for n in range(most, held - 1, -1):
+        at = np.searchsorted(starts, np.linspace(sfts.start, sfts.end, n + 1) - CLOSE)
+        first, last = at[:-1][np.diff(at) > 0], at[1:][np.diff(at) > 0] - 1
+        if len(first) != held:
+            continue
+        if longest is None:
+            return n
+        off = abs(float(np.max(starts[last] - starts[first])) + sfts.tsft - longest)
+        if off < EXACT:
+            return n
+        if off <= ALIKE * longest:
+            near[n] = off
+    return min(near, key=lambda n: near[n]) if near else None
+
+
+def _starts(sfts: SFTs) -> np.ndarray:
+    """Return the start times of all detectors' SFTs, GPS s, in order."""
+    return np.sort(np.concatenate([series.gps + 1e-9 * series.gps_ns for series in sfts]))
 
 
 def checked_stages(stages: object, n_sfts: int) -> tuple[int, ...]:

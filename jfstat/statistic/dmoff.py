@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jfstat.compileroptions import NO_EMITTERS, jit_with
 from jfstat.data.checks import check_data, check_point
 from jfstat.data.fstatdata import FstatData
 from jfstat.geometry.trajectory import Trajectory
@@ -63,7 +62,7 @@ def dm_off_twoF(data: FstatData, point: Doppler) -> jax.Array:
     return _dm_off(data.for_one_template, point, nodes, smooth_length(2 * data.series.shape[-1]))
 
 
-@partial(jax.jit, static_argnames="n_fft")
+@jit_with(NO_EMITTERS, static_argnames="n_fft")
 def _dm_off(data: FstatData, point: Doppler, nodes: jax.Array, n_fft: int) -> jax.Array:
     band, observation = data.band, data.observation
     source = observation.source(point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import wait
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from compilations import counted_compilations
 from scipy.stats import beta, chi2, kstest
 
 import jfstat
+from jfstat.candidates.provenance import Provenance
 from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
 from jfstat.data.workers import in_background
@@ -25,9 +27,10 @@ from jfstat.followup.distinct import distinct
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
 from jfstat.followup.peak import _semi_axes
 from jfstat.followup.rungs import UNKNOWN, Ladder
-from jfstat.followup.stages import stage_edges
+from jfstat.followup.stages import segments_over_span, stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 from jfstat.maths.newton import Maximum
+from jfstat.signal.times import gps_time
 
 START, DAY = 1_167_458_304, 86400
 REFTIME = START + 2 * DAY
@@ -382,21 +385,44 @@ def test_noise_passes_a_ladder_as_rarely_as_said():
 
 
 @pytest.mark.parametrize(
-    ("meta", "expected"),
+    ("meta", "cut_into", "expected"),
     [
-        ({"n_twoF": 100, "n_segments": 4}, 0),
-        ({"n_twoF": 100, "n_segments": 3}, 0),  # one of the four holds no data
-        ({"n_twoF": 100, "n_segments": 8}, 100),
-        ({"n_twoF": 100}, 100),  # a coherent search
-        ({}, 0),
+        ({"n_twoF": 100}, 4, 0),
+        ({"n_twoF": 100}, 8, 100),
+        ({"n_twoF": 100}, None, 100),  # segments of unequal lengths
+        ({"n_twoF": 100}, 1, 100),  # a coherent search
+        ({}, 1, 0),
     ],
 )
-def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, expected):
+def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, cut_into, expected):
     found = QTable(meta=meta)
-    fields = dict.fromkeys(Ladder._fields) | {"found": found, "searched": SearchedWith.of(found, ("H1",))}
-    own = Ladder(**fields)
-    assert own.chosen_otherwise((4, 3)) == expected
-    assert own.n_templates == (100 if meta else UNKNOWN)
+    own: dict = dict(found=found, searched=SearchedWith.of(found, ("H1",)), numbers=(4, 1), cut_into=cut_into)
+    ladder = Ladder(**dict.fromkeys(Ladder._fields) | own)
+    assert ladder.chosen_otherwise == expected
+    assert ladder.n_templates == (100 if meta else UNKNOWN)
+
+
+@pytest.mark.filterwarnings("ignore:.*segments hold no SFT")
+@pytest.mark.parametrize("lost", [(), (5,), (1, 3, 4)])
+@pytest.mark.parametrize("segments", [12, float(DAY)])
+def test_segments_without_sfts_count_where_the_span_is_cut(lost, segments):
+    """Of twelve days some hold no SFT, and in the others SFTs are missing."""
+    rng, slots = np.random.default_rng(len(lost)), np.arange(12 * 48)
+    there = (rng.uniform(size=(2, len(slots))) < 0.6) & ~np.isin(slots // 48, lost)
+    there[:, [0, -1]] = True
+    times = {name: START + 1800 * slots[own] for name, own in zip(("H1", "L1"), there, strict=True)}
+    sfts = jfstat.simulate_sfts(list(times), timestamps=times, fmin=49.9, fmax=50.1, sqrt_sx=None)
+
+    def searched(segments):
+        seen = jfstat.segment_observations(sfts, segments, sqrt_sx=SQRT_SX)
+        return Provenance.from_observation(seen, gps_time(START, "reftime"), ())
+
+    own = searched(segments)
+    assert own.n_segments == 12 - len(lost) and segments_over_span(sfts, own) == 12
+    unequal = searched([(START, START + 8 * DAY), (START + 8 * DAY, START + 12 * DAY)])
+    assert segments_over_span(sfts, unequal) is None
+    assert segments_over_span(sfts, replace(own, segment_tspan=None)) in (None, 12 - len(lost))
+    assert segments_over_span(sfts, replace(own, n_segments=None)) == 1
 
 
 @pytest.mark.parametrize("radii", [(3.0, 0.2), (2.0, 1.0, 0.01), (1.5, 1.0, 0.7, 0.0)])
