@@ -152,7 +152,7 @@ def describe(
         points = jax.vmap(coordinates.point)(jnp.stack([end.x, jnp.zeros_like(end.x), place[best]]))
         both = jax.vmap(lambda point: found_at(near, point))(jax.tree.map(lambda x: x[:2], points))
         point, found = jax.tree.map(lambda x: x[0], (points, both))
-        trust = shrinkage(found.twoF, near.n_segments)
+        trust = shrinkage(found.twoF, near.n_segments, coordinates.effective_segments)
         likelihoods = climbs._replace(
             value=trust * climbs.value, gradient=trust * climbs.gradient, hessian=trust * climbs.hessian
         )

@@ -186,9 +186,10 @@ def refine(
     day or less the parameters are strongly curved functions of the coordinates: the covariance is then still right for
     errors and correlations, but the posterior is no ellipsoid; see `log_posterior`.
 
-    With K segments the covariance from the Hessian of the sum of 2F is divided by 1 - 4 K / sum, and differences of 2F
-    between peaks are multiplied by it in ``peak_probability``, because the amplitudes are free in each segment and fit
-    its noise; see `jfstat.statistic.total.shrinkage`.
+    With K segments that are alike the covariance from the Hessian of the sum of 2F is divided by 1 - 4 K / sum, and
+    differences of 2F between peaks are multiplied by it in ``peak_probability``, because the amplitudes are free in
+    each segment and fit its noise; see `jfstat.statistic.total.shrinkage`, and for other segments
+    `Coordinates.effective_segments`.
 
     The first call compiles programs, which takes tens of seconds. On a CPU up to 8 candidates get programs that compile
     in less time but run more slowly, so many candidates take less time in one call than in many.

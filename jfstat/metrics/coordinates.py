@@ -19,7 +19,7 @@ from jfstat.data.observation import FEW_SFTS, Observation
 from jfstat.display import Displayed
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.metric import metric_along
-from jfstat.metrics.segmentpower import mean_loss
+from jfstat.metrics.segmentpower import losses
 from jfstat.public import public
 from jfstat.signal.parameters import MOTION_FIELDS, SKY, is_of_model, spin_order
 from jfstat.signal.templates import Doppler, template
@@ -63,6 +63,9 @@ class Coordinates(Displayed):
         Change of frequency and derivatives at the data's mid-time per change of the unit vector to the source and Hz.
     shift : (q, q) float64
         Matrix that propagates frequency and derivatives from the mid-time to the reference time.
+    effective_segments : () float64
+        Sum of the segments' metrics over their mean weighted by rho^2, averaged over the coordinates: the number of
+        segments if all are alike, otherwise the number that counts in the noise of a sum over them; 1 without segments.
     names : tuple of str, static
         Names of the parameters that vary.
     flat_sky : bool, static
@@ -73,6 +76,7 @@ class Coordinates(Displayed):
     matrix: jax.Array
     drift: jax.Array
     shift: jax.Array
+    effective_segments: jax.Array
     names: tuple[str, ...] = field(metadata=dict(static=True))
     flat_sky: bool = field(metadata=dict(static=True))
 
@@ -210,12 +214,13 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
         if flat_sky:
             drift = _drift(observation, point, q, middle, half)
         shift = _taylor(-middle, q)
-    own = Coordinates(point, jnp.eye(len(names)), drift, shift, names, flat_sky)
+    own = Coordinates(point, jnp.eye(len(names)), drift, shift, jnp.ones(()), names, flat_sky)
     zero = jnp.zeros(len(names))
     # the Earth turns slowly enough for a part of the SFTs to be enough; orbits may not
     every = max(1, observation.start.shape[-1] // ENOUGH_SFTS) if point.orbit is None else 1
     how: Any = dict(n_nodes=_nodes(observation), every=every)
-    g = mean_loss(lambda part: metric_along(part, point, own.stepped, zero, **how), observation, point)
+    each, shares = losses(lambda part: metric_along(part, point, own.stepped, zero, **how), observation, point)
+    g = measured = jnp.tensordot(shares, each, 1)
     size = jnp.abs(values(point, names))
     for i, name in enumerate(names):
         extra = 0.0
@@ -235,16 +240,18 @@ def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], b
     scale = 1.0 / jnp.sqrt(jnp.diagonal(g))
     size, axes = jnp.linalg.eigh(g * scale[:, None] * scale[None])
     matrix = scale[:, None] * axes / jnp.sqrt(jnp.maximum(size, 1e-12))[None]
-    return Coordinates(point, matrix, drift, shift, names, flat_sky)
+    total, mean = (jnp.sum(matrix * (x @ matrix)) for x in (jnp.sum(each, axis=0), measured))
+    effective = jnp.where(mean > 0, total, 1.0) / jnp.where(mean > 0, mean, 1.0)
+    return Coordinates(point, matrix, drift, shift, effective, names, flat_sky)
 
 
 def placeholders(points: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
     """Return what stands for the stacked coordinates around n templates, of `whitened`, where a program is lowered."""
     n, p, q = len(points.alpha), len(names), sum(spin_order(name) is not None for name in names)
     centre = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), points)
-    matrix, drift, shift = (jax.ShapeDtypeStruct(own, jnp.float64) for own in ((n, p, p), (n, q, 3), (n, q, q)))
+    arrays = (jax.ShapeDtypeStruct((n, *own), jnp.float64) for own in ((p, p), (q, 3), (q, q), ()))
     like: Any = Coordinates  # whose arrays these are not
-    return like(centre, matrix, drift, shift, names, _is_flat(names, bounded))
+    return like(centre, *arrays, names, _is_flat(names, bounded))
 
 
 def _is_flat(names: tuple[str, ...], bounded: tuple[str, ...]) -> bool:

@@ -56,7 +56,23 @@ def mean_loss(
 ) -> jax.Array:
     """Return the mean of a loss, or a metric, over segments, weighted by their `power`; without segments the loss.
 
-    Segments are computed one after the other, to save memory.
+    See `losses` for the parameters.
+    """
+    each, shares = losses(loss, observation, point, amplitude, phase_only)
+    return jnp.tensordot(shares, each, 1)
+
+
+def losses(
+    loss: Callable[[Observation], jax.Array],
+    observation: Observation,
+    point: Doppler,
+    amplitude: Amplitude | None = None,
+    phase_only: bool = False,
+) -> tuple[jax.Array, jax.Array]:
+    """Return a loss, or a metric, of each of K segments, (K, ...), and their shares of rho^2, (K,); K is 1 without
+    segments.
+
+    Segments are computed one after the other, to save memory. The loss of one without data is 0.
 
     Parameters
     ----------
@@ -67,8 +83,7 @@ def mean_loss(
         See `power`.
     """
     if observation.n_segments is None:
-        return loss(observation)
+        return loss(observation)[None], jnp.ones(1)
     each, powers = each_segment(lambda own: (loss(own), power(own, point, amplitude, phase_only)), observation)
-    powers = powers.reshape(-1, *[1] * (each.ndim - 1))
-    # a segment without data adds nothing
-    return jnp.sum(jnp.where(powers > 0, powers * each, 0.0), axis=0) / jnp.sum(powers)
+    held = (powers > 0).reshape(-1, *[1] * (each.ndim - 1))
+    return jnp.where(held, each, 0.0), powers / jnp.sum(powers)

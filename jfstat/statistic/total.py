@@ -98,18 +98,21 @@ def found_at(data: NarrowData, point: Doppler) -> Found:
     return Found(total.sum_twoF, total.sum_twoF_per_detector, amplitude)
 
 
-def shrinkage(twoF: jax.Array, n_segments: int | None) -> jax.Array:
+def shrinkage(twoF: jax.Array, n_segments: int | None, effective_segments: jax.Array) -> jax.Array:
     """Return the factor, 0 to 1, that scales a sum of F over segments to the log-likelihood ratio; () float64.
 
     2F/2 is the logarithm of the likelihood ratio maximised over the four amplitudes. Where they are free in each of K
     segments and rho^2 of a segment is not large against 4, this follows the noise: near a peak the gradient of the sum
-    has the variance 4 g (rho^2 + 4 K), g being the metric, not 4 g rho^2, as its Hessian -2 g rho^2 suggests.
-    With amplitudes that are as large on average as 2F says, normally distributed, instead of free ones, the logarithm
-    of the likelihood ratio is rho^2 / (rho^2 + 4 K) times the sum of F, up to a constant. Its curvature and that
-    gradient give the same errors. With rho^2 + 4 K estimated by the sum, the factor is 1 - 4 K / sum.
+    has the variance 4 sum_k g_k (rho_k^2 + 4), g_k being the metric of a segment, not 4 sum_k g_k rho_k^2, as its
+    Hessian -2 sum_k g_k rho_k^2 suggests. The ratio of the two is (rho^2 + 4 K_e) / rho^2, with the number K_e of
+    `Coordinates.effective_segments`, which is K if all segments are alike. With amplitudes that are as large on average
+    as 2F says, normally distributed, instead of free ones, the logarithm of the likelihood ratio is the inverse of this
+    times the sum of F, up to a constant. Its curvature and that gradient give the same errors. rho^2 is estimated by
+    the sum less 4 K.
 
     For data without segments it is 1, as the four amplitudes of a candidate are well determined.
     """
     if n_segments is None:
         return jnp.ones_like(twoF)
-    return jnp.maximum(1 - 4 * n_segments / twoF, 0.0)
+    rho2 = jnp.maximum(twoF - 4 * n_segments, 0.0)
+    return rho2 / (rho2 + 4 * effective_segments)

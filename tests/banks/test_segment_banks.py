@@ -12,6 +12,7 @@ from jfstat.banks.comparison import Phases
 from jfstat.maths.vectors import unit_vector
 from jfstat.metrics.phasemetric import drift, factor, flat_metric
 from jfstat.signal.values import replaced
+from jfstat.statistic.total import shrinkage
 
 START = 1_167_458_304
 DAY = 86400
@@ -62,6 +63,28 @@ def test_unequal_segments_count_by_their_signal():
     ask = dict(alpha=(2.0, 2.6), delta=(0.2, 0.6), f1dot=(-4e-9, 0.0), mismatch=0.2)
     sizes = [jfstat.bank_size(**ask, data=own) for own in (data, whole)]
     assert 0.85 < sizes[0] / sizes[1] < 1.2  # 1 h less, or a few minutes more in each of two
+
+
+def test_segments_count_in_the_noise_by_their_metrics(segments):
+    """Of one long and four short segments the long one has most of the curvature, and counts almost alone."""
+    point = jfstat.Doppler(1.1, -0.35, [400.0, -1e-9], START + 3 * DAY)
+    alike = jfstat.whiten(segments, point)
+    assert float(alike.effective_segments) == pytest.approx(8, rel=0.05)
+    assert float(jfstat.whiten(segments.segment(0), point).effective_segments) == pytest.approx(1)
+    sfts = jfstat.simulate_sfts(["H1", "L1"], START, 6 * DAY, 399.9, 400.1, sqrt_sx=None)
+    cuts = [(START, START + 4 * DAY), *((START + k * DAY / 2, START + (k + 1) * DAY / 2) for k in range(8, 12))]
+    own = jfstat.segment_observations(sfts, cuts, sqrt_sx=4e-24)
+    each = np.array([float(jfstat.metric(own.segment(k), point, ["freq"])[0, 0]) for k in range(5)])
+    circular = jfstat.Amplitude(1e-23, 1.0, 0.0)
+    rho2 = [float(jfstat.predict_twoF(own.segment(k), point, circular)) - 4 for k in range(5)]
+    expected = np.sum(each) / np.average(each, weights=rho2)
+    found = float(jfstat.whiten(own, point, ["freq"]).effective_segments)
+    assert found == pytest.approx(expected, rel=1e-3) and 1.4 < found < 1.7
+    # of the gradient's variance, 4 g (rho^2 + 4) in each segment, and of the Hessian, -2 g rho^2
+    total = 40.0
+    rho2 = total * np.array(rho2) / np.sum(rho2)
+    factor = np.sum(each * (rho2 + 4)) / np.sum(each * rho2)
+    assert float(shrinkage(jnp.float64(total + 4 * 5), 5, jnp.float64(found))) == pytest.approx(1 / factor, rel=1e-3)
 
 
 def test_metric_and_mismatch_are_means_over_segments(segments):
