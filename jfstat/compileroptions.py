@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from jfstat.collecting import no_collection
+from jfstat.maths.arrays import within_trace
 from jfstat.tracecache import TracedPrograms
 
 NO_TRIALS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
@@ -81,6 +82,10 @@ class Jitted:
         return self._jit(self._function, **self._settings)
 
     @cached_property
+    def _plain(self) -> Any:
+        return jax.jit(self._function, **self._settings)
+
+    @cached_property
     def _traced(self) -> TracedPrograms:
         static = self._settings.get("static_argnames", ())
         names = (static,) if isinstance(static, str) else tuple(static)
@@ -88,6 +93,8 @@ class Jitted:
 
     def _chosen(self, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         """Return what to call and its arguments: a program from the disk, or the function that JAX traces."""
+        if within_trace():  # JAX refuses options of programs that become a part of others
+            return self._plain, args, kwargs
         program = self._traced.program(args, kwargs) if self._kept else None
         return (self._jitted, args, kwargs) if program is None else (*program, {})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from math import factorial
+from threading import Lock
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,8 @@ from jfstat.maths.lengths import smooth_lengths
 
 LONG = 1 << 22
 """Number of samples from which a series is transformed on an accelerator, if there is one."""
+ONE_AT_A_TIME = Lock()
+"""Held by the thread that transforms a series on an accelerator."""
 FACTORS = (2, 3, 5, 7, 11)
 """Prime factors of lengths that cuFFT transforms with little work space."""
 TRANSFORM_BYTES, USABLE = 96, 0.5
@@ -125,10 +128,11 @@ def decimated_spectrum(
     """
     turn = np.exp(-2j * np.pi * np.fmod(offset_bins * (grid.start / grid.length), 1.0))
     factor = turn * (n_out / (len(series) + 2 * room))
-    if _fits(series, room):
-        with suppress(jax.errors.JaxRuntimeError):  # no memory for cuFFT's plan
-            kept = _spectrum_on_device(series, offset_bins, n_out, grid.length, half_pass, half_stop, factor, room)
-            return kept.block_until_ready()
+    with ONE_AT_A_TIME:  # or two threads would count on the same memory
+        if _fits(series, room):
+            with suppress(jax.errors.JaxRuntimeError):  # no memory for cuFFT's plan
+                kept = _spectrum_on_device(series, offset_bins, n_out, grid.length, half_pass, half_stop, factor, room)
+                return kept.block_until_ready()
     kept = _bins_around(np.pad(series, room) if room else np.asarray(series), offset_bins, n_out)
     kept *= _response(n_out, grid.length, half_pass, half_stop)
     kept *= factor

@@ -220,7 +220,7 @@ def identity(
     `sfts` may be without bins: shares are told apart by their samples, too (`share_keys`).
     """
     known = read_ephemeris(ephemeris, sfts.start - MAX_DELAY, sfts.end + MAX_DELAY)
-    searched = SearchedWith.of(found, sfts.detectors)
+    searched, origin = SearchedWith.of(found, sfts.detectors), Provenance.of(found)
     reftime, given = reftime_of(found, fit.reftime), parameter_columns(found, "found", NEEDED)
     lines = lines_from_meta(found.meta) if fit.lines is None else fit.lines
     return {
@@ -236,7 +236,7 @@ def identity(
         "ephemeris": known.name,
         "positions": digest(*(x for body in (known.earth, known.sun) for x in body if isinstance(x, np.ndarray))),
         "candidates": digest(np.array(list(given)), *given.values()),
-        "search": repr((searched, Provenance.of(found).n_segments, found.meta.get("statistic"))),
+        "search": repr((searched, origin.n_segments, origin.segment_tspan, found.meta.get("statistic"))),
         "reftime": None if reftime is None else str(gps_time(reftime, "reftime")),
         "stages": None if stages.numbers is None else list(checked_stages(stages.numbers, len(sfts))),
         "veto": stages.veto,

@@ -43,8 +43,8 @@ class Growth(NamedTuple):
 
         D has mean 4 (K - K') and variance 8 (K - K'). Each sum is higher at its maximum than at the signal by (1 + 4 K
         / rho^2) times a chi-squared variable with as many degrees of freedom as fitted parameters: the gradient there
-        has the variance 4 g (rho^2 + 4 K), and the Hessian is -2 g rho^2, g being the metric. rho^2 is estimated from
-        `total`.
+        has the variance 4 g (rho^2 + 4 K), and the Hessian is -2 g rho^2, g being the metric of segments that are taken
+        to be alike. rho^2 is estimated from `total`.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import Method
 from jfstat.followup.options import Fit, Stages, checked_fit
 from jfstat.followup.rungs import Ladder, climbed, joined, preparation
-from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stages, segments_over_span
+from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stages, possible_divisions
 from jfstat.public import host, public
 from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
@@ -115,8 +115,8 @@ def follow_up(
           templates that were tried, for each of the ``meta["n_twoF"]`` of the search, taken as 1e12 if `found` does not
           say or says 1. In a later stage it is for the highest of the templates tried around a candidate that the stage
           before has chosen by its 2F; it is 1 if the number of segments does not divide the previous one. If the search
-          had another number of segments than the first stage, candidates were chosen by another 2F, and
-          ``meta["n_twoF"]`` counts in every stage;
+          had other segments than the first stage, candidates were chosen by another 2F, and ``meta["n_twoF"]`` counts
+          in every stage;
         - ``passed``, whether the climb converged, ``signal_chance`` is at least ``stages.veto`` and, in a stage of one
           segment, ``noise_chance`` at most ``stages.false_alarm``;
         - ``converged``, ``message``, and other columns as from `refine`, with ``mean_twoF_H1``, ... and
@@ -209,7 +209,7 @@ def ladder_of(
     point = jax.tree.map(lambda x: x[0], first)
     steps = Steps.of(sfts, point, names, ephemeris) if is_of_tracks(found) else None
     origin = Provenance.of(found)
-    chosen, cut_into = rates.numbers, segments_over_span(sfts, origin)
+    chosen, divisions = rates.numbers, possible_divisions(sfts, origin)
     if chosen is None and steps is not None:
         chosen = _stages_after_tracks(steps, names)
     elif chosen is None:
@@ -218,7 +218,7 @@ def ladder_of(
                 "stages is missing, and found is of a coherent search or does not say how many segments its search "
                 "had: give the numbers of segments, such as stages=(10, 1)."
             )
-        first_stage = cut_into or origin.n_segments
+        first_stage = next((n for n in divisions if n <= len(sfts)), origin.n_segments)
         chosen = follow_up_stages(sfts, point, first_stage, parameters=names, ephemeris=ephemeris)
     numbers = checked_stages(chosen, len(sfts))
     covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(numbers[0], fit.mismatch, fit.bins)
@@ -230,7 +230,7 @@ def ladder_of(
         sound=sound,
         around=fit.neighbourhood,
         tracks=unweighted(sfts, when, ephemeris) if covered else None,
-        cut_into=cut_into,
+        divisions=divisions,
         numbers=numbers,
         reftime=when,
         free=FreeParameters.within(names, fit.bounds),

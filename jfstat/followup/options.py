@@ -128,7 +128,7 @@ class Stages:
         Decreasing numbers of segments, such as ``(50, 10, 1)``, of equal length over the span of the data; if the
         search had other segments, such as a list with gaps, the first stage has not the same. Where a number divides
         the one before, segments are joined. By default from `follow_up_stages` at the first candidate, starting with
-        the number of segments of its search.
+        the number of segments of its search, those without SFTs included.
     veto : float
         Probability, 0 to 1, with which each stage after the first rejects a signal, because its 2F has grown too
         little. With 0 none is rejected on the way.

@@ -244,9 +244,9 @@ def _semi_axes(climbs: Maximum, shares: jax.Array, trust: jax.Array) -> jax.Arra
 
     They are `SIGMAS` standard deviations of the mean of all peaks' covariances, weighted by their probabilities. Where
     noise dominates the sum over K segments, the signal may be further from the maximum than the curvature there
-    suggests: at a mismatch m the sum is lower by rho^2 m, but noise changes it by sqrt(m (16 K + 4 rho^2)), and the
-    number of templates grows with m. The axes are then longer by 1 + 4 K / rho^2, the inverse of `trust`, though this
-    makes none longer than an axis of the metric's unit ball.
+    suggests: at a mismatch m the sum is lower by rho^2 m, but noise changes it by sqrt(m (16 K + 4 rho^2)), K being the
+    effective number of segments, and the number of templates grows with m. The axes are then longer by 1 + 4 K / rho^2,
+    the inverse of `trust`, though this makes none longer than an axis of the metric's unit ball.
     """
     size, axes = jnp.linalg.eigh(-0.5 * climbs.hessian)
     each = (axes / jnp.where(size > 0, size, jnp.nan)[:, None]) @ jnp.swapaxes(axes, 1, 2)

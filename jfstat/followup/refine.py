@@ -188,8 +188,8 @@ def refine(
 
     With K segments that are alike the covariance from the Hessian of the sum of 2F is divided by 1 - 4 K / sum, and
     differences of 2F between peaks are multiplied by it in ``peak_probability``, because the amplitudes are free in
-    each segment and fit its noise; see `jfstat.statistic.total.shrinkage`, and for other segments
-    `Coordinates.effective_segments`.
+    each segment and fit its noise; see `jfstat.statistic.total.shrinkage`. For other segments K is their effective
+    number, an average over the parameters; see `Coordinates.effective_segments`.
 
     The first call compiles programs, which takes tens of seconds. On a CPU up to 8 candidates get programs that compile
     in less time but run more slowly, so many candidates take less time in one call than in many.

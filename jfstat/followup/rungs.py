@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 LAST = (*AMPLITUDE_COLUMNS, "covariance")
 """Columns that end the table."""
-AHEAD = 1 / 16
-"""Largest size of the SFTs, as a share of an accelerator's free memory, if data are prepared ahead: those of a stage
-are about as large."""
+AHEAD = 1 / 4
+"""Largest size of the SFTs, as a share of an accelerator's free memory, if data are prepared ahead: a stage's data are
+no larger, and mostly much smaller."""
 UNKNOWN = 1e12
 """Number of templates from which candidates are taken to be chosen if their table does not say."""
 
@@ -57,9 +57,9 @@ class Ladder(NamedTuple):
         Region that the first stage covers around each candidate.
     tracks : Observation or None
         Times and weights of the SFTs if the candidates are of a search for power along tracks.
-    cut_into : int or None
-        Number of equal segments into which the candidates' search cut the span of the SFTs; None if it was another
-        division.
+    divisions : tuple of int
+        Numbers of equal segments into which the candidates' search may have cut the span of the SFTs; see
+        `possible_divisions`.
     numbers : tuple of int
         Numbers of segments of the stages.
     reftime : GPSTime
@@ -82,7 +82,7 @@ class Ladder(NamedTuple):
     sound: np.ndarray
     around: Neighbourhood
     tracks: Observation | None
-    cut_into: int | None
+    divisions: tuple[int, ...]
     numbers: tuple[int, ...]
     reftime: GPSTime
     free: FreeParameters
@@ -105,7 +105,7 @@ class Ladder(NamedTuple):
 
         Candidates of unknown origin are taken to have been chosen by the first stage's 2F.
         """
-        return self.n_templates if self.searched.n_twoF > 1 and self.cut_into != self.numbers[0] else 0.0
+        return self.n_templates if self.searched.n_twoF > 1 and self.numbers[0] not in self.divisions else 0.0
 
 
 class _Rung(NamedTuple):
@@ -159,9 +159,9 @@ def climbed(
     later = CompiledLater(())
     try:
         for stage in range(len(own.numbers)):
-            this = coming
+            ready = coming.result() if coming is not None else None
             coming = _prepared_ahead(own, prepared, stage + 1) if stage + 1 < len(own.numbers) else None
-            data = prepared(stage) if this is None else this.result()
+            data = prepared(stage) if ready is None else ready
             later.wait()
             candidates = read_rows(data, starts, own.reftime)
             later = CompiledLater(_programs_ahead(own, candidates, coming, stage + 1))
@@ -259,7 +259,7 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
     """Return a function that prepares the data of candidates `group` for a stage.
 
     Their band has at least this width, Hz, if the SFTs hold it, so that arrays of all groups have the same shapes. The
-    function holds the data of the last stage it prepared, so that two stages' data may be in memory at once; with
+    function holds the data of the last stage it prepared, so that three stages' data may be in memory at once; with
     `keep` those of all, which are then prepared once.
     """
     edges = stage_edges(own.sfts, own.numbers)

@@ -38,9 +38,8 @@ LEAST_SFTS = 4
 """Least length of segments after a search for power along tracks, in SFTs."""
 TRIALS = 1000
 """Default largest number of trial points of a stage of `follow_up_stages`."""
-ALIKE, EXACT = 0.05, 1.0
-"""Largest relative difference of the longest segments of two divisions of the data that count as the same, and the
-difference in s below which there is none."""
+SAME = 1.0
+"""Largest difference of the longest segments of two divisions of the data that may be the same, s."""
 
 
 @host(point=template, parameters=kinds.names, ephemeris=kinds.ephemeris)
@@ -313,11 +312,12 @@ def stage_edges(sfts: SFTs, stages: Sequence[int]) -> list[list[tuple[float, flo
     return edges
 
 
-def segments_over_span(sfts: SFTs, found: Provenance) -> int | None:
-    """Return the number of equal segments into which candidates' search cut the span of the SFTs.
+def possible_divisions(sfts: SFTs, found: Provenance) -> tuple[int, ...]:
+    """Return the numbers of equal segments into which the search of some candidates may have cut the span of the SFTs.
 
-    Their table says how many of these hold SFTs, and how long the longest is. None if no number of segments has both,
-    as after a search of segments of unequal lengths; 1 after a coherent search.
+    The search's table says how many segments hold SFTs, and how long the longest is. Few numbers agree with both, and
+    the smallest is nearly always the search's. None does after a search of segments of clearly unequal lengths; 1 does
+    after a coherent search.
 
     Parameters
     ----------
@@ -326,24 +326,17 @@ def segments_over_span(sfts: SFTs, found: Provenance) -> int | None:
         Of the candidates.
     """
     held, longest = found.n_segments, found.segment_tspan
-    if held is None:
-        return 1
+    if held is None or longest is None:
+        return (held or 1,)
     starts, span = _starts(sfts), sfts.end - sfts.start
-    most = held if longest is None else int(span / ((1 - ALIKE) * longest))
-    near: dict[int, float] = {}
-    for n in range(most, held - 1, -1):
+    numbers = []
+    # an SFT belongs to the segment in which it starts
+    for n in range(held, int(span / max(longest - sfts.tsft, span / len(starts))) + 2):
         at = np.searchsorted(starts, np.linspace(sfts.start, sfts.end, n + 1) - CLOSE)
         first, last = at[:-1][np.diff(at) > 0], at[1:][np.diff(at) > 0] - 1
-        if len(first) != held:
-            continue
-        if longest is None:
-            return n
-        off = abs(float(np.max(starts[last] - starts[first])) + sfts.tsft - longest)
-        if off < EXACT:
-            return n
-        if off <= ALIKE * longest:
-            near[n] = off
-    return min(near, key=lambda n: near[n]) if near else None
+        if len(first) == held and abs(np.max(starts[last] - starts[first]) + sfts.tsft - longest) < SAME:
+            numbers.append(n)
+    return tuple(numbers)
 
 
 def _starts(sfts: SFTs) -> np.ndarray:

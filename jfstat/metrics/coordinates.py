@@ -64,8 +64,8 @@ class Coordinates(Displayed):
     shift : (q, q) float64
         Matrix that propagates frequency and derivatives from the mid-time to the reference time.
     effective_segments : () float64
-        Sum of the segments' metrics over their mean weighted by rho^2, averaged over the coordinates: the number of
-        segments if all are alike, otherwise the number that counts in the noise of a sum over them; 1 without segments.
+        Effective number of segments, for the noise of a sum over them: the sum of their metrics over their mean
+        weighted by rho^2, averaged over the coordinates. It is the number of segments if all are alike, and 1 without.
     names : tuple of str, static
         Names of the parameters that vary.
     flat_sky : bool, static

@@ -22,12 +22,14 @@ from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
 from jfstat.data.workers import in_background
 from jfstat.followup import batches, rungs
+from jfstat.followup.band import CandidateBand
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
 from jfstat.followup.growth import Before, Growth, noise_chance, stage_chance
+from jfstat.followup.ladder import ladder_of
 from jfstat.followup.peak import _semi_axes
 from jfstat.followup.rungs import UNKNOWN, Ladder
-from jfstat.followup.stages import segments_over_span, stage_edges
+from jfstat.followup.stages import possible_divisions, stage_edges
 from jfstat.maths.ball import covering_ellipsoid
 from jfstat.maths.newton import Maximum
 from jfstat.signal.times import gps_time
@@ -111,6 +113,22 @@ def test_what_is_no_steady_signal_is_rejected(ladder):
 
 def ahead(own, prepared, stage):
     return in_background(partial(prepared, stage))
+
+
+def test_an_error_of_a_stage_that_is_prepared_ahead_is_raised_in_that_stage(sfts, found, monkeypatch):
+    prepared, refined, stages = CandidateBand.prepared, rungs.refined, []
+
+    def failing(self, *given, **named):
+        if named["segments"] is None:
+            raise OSError("no such file")
+        return prepared(self, *given, **named)
+
+    monkeypatch.setattr(rungs, "_prepared_ahead", ahead)
+    monkeypatch.setattr(CandidateBand, "prepared", failing)
+    monkeypatch.setattr(rungs, "refined", lambda *given, **named: stages.append(1) or refined(*given, **named))
+    with pytest.raises(OSError, match="no such file"):
+        jfstat.follow_up(sfts, found[:1], (4, 1), sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+    assert len(stages) == 1
 
 
 def done(future):
@@ -385,30 +403,39 @@ def test_noise_passes_a_ladder_as_rarely_as_said():
 
 
 @pytest.mark.parametrize(
-    ("meta", "cut_into", "expected"),
+    ("meta", "divisions", "expected"),
     [
-        ({"n_twoF": 100}, 4, 0),
-        ({"n_twoF": 100}, 8, 100),
-        ({"n_twoF": 100}, None, 100),  # segments of unequal lengths
-        ({"n_twoF": 100}, 1, 100),  # a coherent search
-        ({}, 1, 0),
+        ({"n_twoF": 100}, (4, 5), 0),
+        ({"n_twoF": 100}, (8,), 100),
+        ({"n_twoF": 100}, (), 100),  # segments of unequal lengths
+        ({"n_twoF": 100}, (1,), 100),  # a coherent search
+        ({}, (1,), 0),
     ],
 )
-def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, cut_into, expected):
+def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, divisions, expected):
     found = QTable(meta=meta)
-    own: dict = dict(found=found, searched=SearchedWith.of(found, ("H1",)), numbers=(4, 1), cut_into=cut_into)
+    own: dict = dict(found=found, searched=SearchedWith.of(found, ("H1",)), numbers=(4, 1), divisions=divisions)
     ladder = Ladder(**dict.fromkeys(Ladder._fields) | own)
     assert ladder.chosen_otherwise == expected
     assert ladder.n_templates == (100 if meta else UNKNOWN)
 
 
 @pytest.mark.filterwarnings("ignore:.*segments hold no SFT")
-@pytest.mark.parametrize("lost", [(), (5,), (1, 3, 4)])
-@pytest.mark.parametrize("segments", [12, float(DAY)])
-def test_segments_without_sfts_count_where_the_span_is_cut(lost, segments):
-    """Of twelve days some hold no SFT, and in the others SFTs are missing."""
-    rng, slots = np.random.default_rng(len(lost)), np.arange(12 * 48)
-    there = (rng.uniform(size=(2, len(slots))) < 0.6) & ~np.isin(slots // 48, lost)
+@pytest.mark.parametrize(
+    ("days", "n", "lost", "share"),
+    [
+        (12, 12, (), 0.6),
+        (12, 12, (5,), 0.6),
+        (12, 12, (1, 3, 4), 0.6),
+        (4, 35, (), 1.0),  # shorter than three SFTs, as the longest is
+        (4, 80, (), 1.0),
+        (60, 120, (7, 8, 9, 40, 77), 0.7),
+        (60, 60, (10, 11), 0.7),
+    ],
+)
+def test_the_number_of_segments_of_a_search_includes_those_without_sfts(days, n, lost, share):
+    rng, slots = np.random.default_rng(n), np.arange(days * 48)
+    there = (rng.uniform(size=(2, len(slots))) < share) & ~np.isin(slots * n // len(slots), lost)
     there[:, [0, -1]] = True
     times = {name: START + 1800 * slots[own] for name, own in zip(("H1", "L1"), there, strict=True)}
     sfts = jfstat.simulate_sfts(list(times), timestamps=times, fmin=49.9, fmax=50.1, sqrt_sx=None)
@@ -417,12 +444,31 @@ def test_segments_without_sfts_count_where_the_span_is_cut(lost, segments):
         seen = jfstat.segment_observations(sfts, segments, sqrt_sx=SQRT_SX)
         return Provenance.from_observation(seen, gps_time(START, "reftime"), ())
 
-    own = searched(segments)
-    assert own.n_segments == 12 - len(lost) and segments_over_span(sfts, own) == 12
-    unequal = searched([(START, START + 8 * DAY), (START + 8 * DAY, START + 12 * DAY)])
-    assert segments_over_span(sfts, unequal) is None
-    assert segments_over_span(sfts, replace(own, segment_tspan=None)) in (None, 12 - len(lost))
-    assert segments_over_span(sfts, replace(own, n_segments=None)) == 1
+    own = searched(n)
+    held = own.n_segments
+    assert held == n - len(lost)
+    assert possible_divisions(sfts, own)[0] == n
+    assert (
+        possible_divisions(
+            sfts, searched([(START, START + days * DAY * 2 / 3), (START + days * DAY * 2 / 3, START + days * DAY)])
+        )
+        == ()
+    )
+    assert possible_divisions(sfts, replace(own, segment_tspan=None)) == (held,)
+    assert possible_divisions(sfts, replace(own, n_segments=None)) == (1,)
+
+
+@pytest.mark.filterwarnings("ignore:.*segments hold no SFT")
+def test_the_first_stage_is_a_number_of_segments_that_there_may_be():
+    """Of fewer SFTs than segments of two hours."""
+    times = {"H1": np.sort(START + 1800 * np.random.default_rng(1).choice(30 * 48, 40, replace=False))}
+    sfts = jfstat.simulate_sfts(["H1"], timestamps=times, fmin=59.5, fmax=60.5, sqrt_sx=SQRT_SX)
+    meta = {"reftime": START, "n_twoF": 1000, "n_segments": 36, "segment_tspan": 3600.0, "tspan": 30.0 * DAY}
+    found = QTable({"freq": [60.0], "alpha": [1.0], "delta": [0.2]}, meta=meta)
+    fit = jfstat.Fit(["freq"])
+    noise = jfstat.Noise(SQRT_SX)
+    numbers = ladder_of(sfts, found, jfstat.Stages(), fit, noise, "DE405", 0.2).numbers
+    assert numbers[0] <= len(sfts) and numbers[-1] == 1
 
 
 @pytest.mark.parametrize("radii", [(3.0, 0.2), (2.0, 1.0, 0.01), (1.5, 1.0, 0.7, 0.0)])
