@@ -1,11 +1,14 @@
 """Segments as a leading axis: cutting, equal layouts, and 2F of each as of data prepared alone."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jfstat
+from jfstat.data import prepare
 from jfstat.reference import direct_twoF
 
 START = 1_167_458_304
@@ -54,6 +57,26 @@ def test_vmap_over_segments_equals_one_by_one(segments, signal):
     each = [float(jfstat.twoF(segments[i], point)) for i in range(10)]
     np.testing.assert_allclose(together, each, rtol=1e-12)
     assert np.mean(each) > 10  # the signal is there in all of them
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_segments_are_the_same_however_many_are_prepared_at_a_time(sfts, filters, monkeypatch):
+    made = []
+    for at_a_time, cores in ((4, 3), (1, 1)):
+        monkeypatch.setattr(prepare, "AT_A_TIME", at_a_time)
+        monkeypatch.setattr(prepare, "cores", lambda own=cores: own)
+        made.append(jax.tree.leaves(jfstat.prepare(sfts, 79.95, 80.05, segments=10, filters=filters)))
+    assert len(made[0]) == len(made[1]) > 20
+    for own, other in zip(*made, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_of_several_segments_that_cannot_be_prepared_the_first_is_named(sfts):
+    broken = [replace(series, data=series.data.copy()) for series in sfts]
+    for row in (400, 100, 250):
+        broken[0].data[row, 1000] = np.nan
+    with pytest.raises(ValueError, match=f"the SFT of H1 at GPS {broken[0].gps[100]} has bins that are not finite"):
+        jfstat.prepare(replace(sfts, series=tuple(broken)), 79.95, 80.05, segments=10)
 
 
 def test_a_segment_is_what_prepare_makes_of_its_sfts(sfts, segments, signal):

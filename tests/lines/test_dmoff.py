@@ -1,6 +1,7 @@
 """2F with the Doppler modulation switched off: large for lines, small for signals."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -29,6 +30,8 @@ def test_a_line_is_louder_without_doppler_modulation():
     data = simulated(line=5e-25)
     point, twoF = loudest(data)
     off = float(jfstat.dm_off_twoF(data, point))
+    within = jax.jit(lambda x: x * jfstat.dm_off_twoF(data, point))  # of arguments that are known
+    assert float(within(jnp.float32(1))) == pytest.approx(off, rel=1e-5)
     assert twoF > 50 and off > 1.5 * twoF
     # no more than all of the line, h^2 T/S, and the noise in it
     power = 5e-25**2 * 86400 / 6e-24**2
