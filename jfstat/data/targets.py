@@ -40,7 +40,17 @@ smaller. A fraction (2 pi BENDS)^2 of rho^2 is lost. At a leap second the Earth'
 
 
 class MovesTooFast(ValueError):
-    """Error for a signal that moves through too many bins within an SFT for narrow data without a wide series."""
+    """Error for a signal that moves through too many bins within an SFT for narrow data without a wide series.
+
+    Attributes
+    ----------
+    point : Doppler
+        Its template.
+    """
+
+    def __init__(self, text: str, point: Doppler):
+        super().__init__(text)
+        self.point = point
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +166,9 @@ def target_of(
     bends = np.sqrt(np.mean(np.concatenate(neglected) ** 2))
     if n_moments > MOST_MOMENTS or bends > BENDS:
         raise MovesTooFast(
-            f"point's frequency changes by some {steepest / tsft:.2g} Hz within an SFT, too much for its moments: use "
-            "jfstat.prepare and jfstat.narrow."
+            f"point's frequency changes by some {steepest / tsft:.2g} Hz within an SFT, too much for its moments: make "
+            "shorter SFTs, or use jfstat.prepare and jfstat.narrow.",
+            point,
         )
     reach = usual_reach(observation, point)
     length = COARSE_TURNS / reach

@@ -100,6 +100,12 @@ class Ladder(NamedTuple):
         return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
 
     @property
+    def assumption(self) -> str:
+        """What a message about chances says of the number of templates, if it is not known."""
+        known = self.searched.n_twoF > 1
+        return "" if known else f" (of {UNKNOWN:g} templates, since the table has no n_twoF in its meta)"
+
+    @property
     def chosen_otherwise(self) -> float:
         """Number of templates from which candidates were chosen by another 2F than the first stage's, else 0.
 
@@ -332,7 +338,7 @@ def _judged(own: Ladder, part: _Part, rungs: list[_Rung]) -> _Rung:
     notes = [
         (covered < 1, "only the inner {0:.2g} of the errors' region was covered", covered),
         (~grown, "2F grows as little as this for a signal with a chance of {0:.2g}", chance),
-        (silent, "noise alone explains it with a chance of {0:.2g}", noise),
+        (silent, "noise alone explains it with a chance of {0:.2g}" + own.assumption, noise),
         (converged & ~region, "without errors there is no region for the next stage", noise),
     ]
     messages = [str(message) for message in table["message"]]

@@ -49,14 +49,16 @@ def read_templates(path: str | os.PathLike) -> QTable:
     -------
     QTable
         Templates with units (Hz, Hz/s, ..., rad, s), columns in the order of the file. The meta holds what comments of
-        ComputeFstatistic_v2 say, such as reftime. Other grid files do not state their reference time.
+        ComputeFstatistic_v2 say, such as reftime, and the reference time ``tref`` among the parameters that PyFstat
+        writes. Files without comments state none.
 
     Raises
     ------
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If the file is in another format, such as a .cff file of sources, or has no rows.
+        If the file is in another format, such as a .cff file of sources, has no rows, or has comments of
+        ComputeFstatistic_v2 and no last line ``%DONE``, without which it is incomplete.
 
     Warns
     -----
@@ -87,7 +89,31 @@ def read_templates(path: str | os.PathLike) -> QTable:
     except ValueError as error:
         raise ValueError(f"path {str(path)!r} holds something other than numbers ({error}): correct it.") from None
     columns = {name: values[:, i].copy() for i, name in enumerate(names)}
-    return in_units(columns, meta_from_comments(comments))
+    try:
+        meta = meta_from_comments(comments)
+    except ValueError as error:
+        raise ValueError(f"path {str(path)!r}: {error}") from None
+    if meta and next(line for line in reversed(lines) if line.strip()).strip() != "%DONE":
+        raise ValueError(
+            f"path {str(path)!r} has comments of ComputeFstatistic_v2 and no last line %DONE, so that it may be "
+            "incomplete: make it again, or add the line if all rows are there."
+        )
+    return in_units(columns, meta or _meta_of_pyfstat(comments, path))
+
+
+def _meta_of_pyfstat(comments: list[str], path: Path) -> dict[str, float]:
+    """Return the reference time among the parameters that PyFstat writes as comments, if there is one.
+
+    Raises
+    ------
+    ValueError
+        If there are several.
+    """
+    given = {float(x) for line in comments for x in re.findall(r"'tref': ([0-9.]+(?:[eE][+-]?[0-9]+)?)", line)}
+    if len(given) > 1:
+        raise ValueError(f"path {str(path)!r} gives several values of tref: leave one.")
+    when = next(iter(given), None)
+    return {} if when is None else {"reftime": int(when) if when.is_integer() else when}
 
 
 @public(table=kinds.table, path=kinds.path)

@@ -112,6 +112,7 @@ GPS_EPOCH_MJD, TDB_MINUS_GPS = 44244, Decimal("51.184")
 """MJD of GPS time 0, and TDB minus GPS time at the solar-system barycentre, s, as in LALSuite."""
 SCALED = 1e-7
 """Value above which entries such as PBDOT are in units of 1e-12, as in TEMPO and LALSuite."""
+INFINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eEdD][+-]?\d+)?", re.ASCII)
 REFERENCE = re.compile(r"[a-z]{1,5}\+?\d{2}[a-z]?")
 """Keys of references in the ATNF catalogue, such as kbm+03."""
@@ -194,7 +195,7 @@ def _error(name: str, rest: list[str]) -> float | None:
     ValueError
         If it is negative or infinite.
     """
-    numbers = [word for word in rest[:2] if NUMBER.fullmatch(word)]
+    numbers = [word for word in rest[:2] if NUMBER.fullmatch(word) or INFINITE.fullmatch(word)]
     if not numbers or (len(numbers) == 1 and to_float(numbers[0]) in map(float, FIT_FLAGS)):
         return None
     error = to_float(numbers[-1])

@@ -18,6 +18,7 @@ from jfstat.candidates.tables import in_units
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.observation import unweighted
+from jfstat.data.targets import MovesTooFast
 from jfstat.geometry.doppler import doppler_speed
 from jfstat.geometry.ephemeris import EphemerisLike
 from jfstat.pulsars.pulsar import Pulsar
@@ -145,6 +146,9 @@ def narrowed(stretches: list[Stretch], search: PulsarSearch) -> Iterator[tuple[S
             try:
                 points, reaches = [x.point for x in group], [x.least_reach for x in group]
                 near = narrow_sfts(own, points, observation, search.noise, search.guard, reaches)
+            except MovesTooFast as error:
+                name = next(x.pulsar.name for x in group if x.point is error.point)
+                raise ValueError(f"pulsar {name}: {error}") from None
             except ValueError as error:
                 others = f" and {len(group) - 1} others" if len(group) > 1 else ""
                 raise ValueError(f"pulsar {group[0].pulsar.name}{others}: {error}") from None

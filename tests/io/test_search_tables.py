@@ -162,7 +162,7 @@ def test_files_of_ComputeFstatistic_v2_tell_what_it_varied(tmp_path, options, fk
     [
         ("cut.txt", CFS.removesuffix("%DONE\n"), "does not end with %DONE"),
         ("torn.txt", CFS.replace(" 1.5\n", "\n"), "is not a ComputeFstatistic_v2 text file"),
-        ("bare.txt", "1 2 3\n%DONE\n", "is not a ComputeFstatistic_v2 text file"),
+        ("bare.txt", "1 2 3\n%DONE\n", "is not a text file of candidates"),
         ("no.ecsv", "hello", "is not a .ecsv file"),
         ("absent.ecsv", None, "cannot be read"),
         ("absent.txt", None, "cannot be read"),

@@ -135,7 +135,7 @@ def test_errors_are_read_where_they_stand(tmp_path):
     assert (known["F1"], known["PB"], known["PMRA"]) == (1e-17, 1e-6, 0.5)
     for line in ("67.37 # 3e-8 once", "67.37 # 5 sigma", "67.37 1 # -3 was wrong", "67.37 1.0", "67.37 2 0.0"):
         assert "F0" not in read(tmp_path, F0=line).entries.errors
-    for word in ("-1e-9", "1e999"):
+    for word in ("-1e-9", "1e999", "inf", "NaN"):
         with pytest.raises(ValueError, match=rf"line \d+: F0 has the error '{word}': give a positive, finite one"):
             read(tmp_path, F0=f"67.37 1 {word}")
     without = {name: line.split()[0] for name, line in LINES.items()}

@@ -89,8 +89,6 @@ def table_from_text(text: str, path: Path) -> QTable:
         If the file is incomplete, names no columns or unknown ones, or has a line that is no row.
     """
     lines = text.replace("\r\n", "\n").rstrip().split("\n")
-    if lines[-1].strip() != "%DONE":
-        raise ValueError(f"path {str(path)!r} does not end with %DONE: the file is incomplete, make it again.")
     comments = [line.lstrip("% ").rstrip() for line in lines if line.startswith("%%")]
     place = comments.index("columns:") if "columns:" in comments else len(comments)
     names = [re.sub(r"^(mean_)?2F", r"\1twoF", name) for name in " ".join(comments[place + 1 : place + 2]).split()]
@@ -99,7 +97,12 @@ def table_from_text(text: str, path: Path) -> QTable:
         what = (
             "names no columns" if wrong is None else f"names the column {wrong[:40]!r}, which is unknown or there twice"
         )
-        raise ValueError(f"path {str(path)!r} {what}: it is not a ComputeFstatistic_v2 text file.")
+        raise ValueError(
+            f"path {str(path)!r} {what}: it is not a text file of candidates of ComputeFstatistic_v2; "
+            "jfstat.read_templates reads PyFstat's and grids."
+        )
+    if lines[-1].strip() != "%DONE":
+        raise ValueError(f"path {str(path)!r} does not end with %DONE: the file is incomplete, make it again.")
     rows = []
     for number, line in enumerate(lines[:-1], 1):
         words = line.split()
@@ -123,7 +126,7 @@ def meta_from_comments(comments: list[str]) -> Meta:
             found = re.fullmatch(rf"{re.escape(label)}\s*=\s*(\S.*)", line)
             if found:
                 # ComputeFstatistic_v2 adds units and dates after its numbers
-                meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key in ("tspan", "Fstar0"))
+                meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key in ("tspan", "Fstar0"), line)
     if "parameters" in meta:
         meta["parameters"] = meta["parameters"].split(", ")
     for name in SEVERAL:
@@ -136,8 +139,11 @@ def meta_from_comments(comments: list[str]) -> Meta:
     return meta | ({} if searched is None else {"parameters": searched})
 
 
-def _number(word: str, always_float: bool) -> float:
-    number = float(word)
+def _number(word: str, always_float: bool, line: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        raise ValueError(f"the comment {line[:60]!r} gives no number: correct it.") from None
     return number if always_float or number % 1 else int(number)
 
 

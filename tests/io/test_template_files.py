@@ -1,0 +1,53 @@
+"""Text files of templates by peers: reference times in comments, and files that are incomplete or of other kinds."""
+
+import pytest
+
+import jfstat
+
+PYFSTAT = """# search: GridSearch
+# parameters:
+# {'BSGL': False,
+#  'F0s': [100.051, 100.0514, 1e-05],
+#  'minStartTime': 1167458304,
+#  'tref': TREF}
+# F0 F1 F2 Alpha Delta twoF twoFH1 twoFL1
+100.0512 -2e-10 0.0 2.1 0.47 81.05 52.4 30.9
+"""
+
+
+@pytest.mark.parametrize(("tref", "expected"), [("1167501504", 1167501504), ("1167501504.5", 1167501504.5)])
+def test_the_reference_time_of_pyfstat_is_read(tref, expected, tmp_path):
+    (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", tref))
+    table = jfstat.read_templates(tmp_path / "grid.txt")
+    assert table.meta == {"reftime": expected} and type(table.meta["reftime"]) is type(expected)
+    assert table.colnames == ["freq", "f1dot", "f2dot", "alpha", "delta", "twoF", "twoF_H1", "twoF_L1"]
+
+
+def test_pyfstat_may_state_none_or_several(tmp_path):
+    (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", "None"))
+    assert jfstat.read_templates(tmp_path / "grid.txt").meta == {}
+    (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", "1}\n# {'tref': 2"))
+    with pytest.raises(ValueError, match="gives several values of tref: leave one"):
+        jfstat.read_templates(tmp_path / "grid.txt")
+
+
+def test_files_that_lost_their_end_are_refused(tmp_path):
+    grid = jfstat.template_table(jfstat.template_bank(1.1, 0.2, (-1e-9, 0.0, 1e-9)), [100.0, 100.1], reftime=1167458304)
+    path = jfstat.write_templates(grid, tmp_path / "grid.txt")
+    assert len(jfstat.read_templates(path)) == 4
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-3]))
+    with pytest.raises(ValueError, match="no last line %DONE, so that it may be incomplete"):
+        jfstat.read_templates(path)
+    path.write_text("\n".join([*lines[:-3], "%DONE", ""]))  # said to be all
+    assert len(jfstat.read_templates(path)) == 2
+    text = "\n".join(lines).replace("1167458304", "foo", 1)
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"grid.txt': the comment '.*foo.*' gives no number: correct it"):
+        jfstat.read_templates(path)
+
+
+def test_other_formats_are_not_called_incomplete(tmp_path):
+    (tmp_path / "a.txt").write_text(PYFSTAT.replace("TREF", "1"))
+    with pytest.raises(ValueError, match="names no columns: it is not a text file of candidates of .*read_templates"):
+        jfstat.read_candidates(tmp_path / "a.txt")
