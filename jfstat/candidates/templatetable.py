@@ -41,7 +41,8 @@ def template_table(
     freq : array_like, optional
         Frequencies, Hz: a row for each template at each of them.
     reftime : float, str, Time or GPSTime, optional
-        For single templates: the table's reference time, which those without one have; by default the first one's.
+        The table's reference time, to which templates with another are propagated, and which those without one have; by
+        default the first one's.
 
     Returns
     -------
@@ -68,6 +69,8 @@ def template_table(
             raise TypeError(f"points must be a jfstat.Doppler or a list of single ones, not {shown(points)}.")
         points = _together(points, None if reftime is None else gps_time(reftime, "reftime"))
     stack = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(points.alpha) :]), points)
+    if reftime is not None:
+        stack = _moved(stack, gps_time(reftime, "reftime"))
     if freq is not None:
         values, n = float64_of(freq, "freq", "Hz").reshape(-1), len(stack.alpha)
         if not len(values) or not np.all(np.isfinite(values)):
@@ -77,6 +80,14 @@ def template_table(
         fkdot[:, 0] = np.tile(values, n)
         stack = with_fields(stack, fkdot=fkdot)
     return in_units(columns(stack), {} if stack.reftime is None else {"reftime": stack.reftime.common.plain})
+
+
+def _moved(stack: Doppler, reftime: GPSTime) -> Doppler:
+    """Return a stack with a reference time, propagated to it from its own if it has another."""
+    own = reftime if stack.reftime is None else stack.reftime
+    each = jax.tree.map(lambda x: np.broadcast_to(np.asarray(x).reshape(-1), len(stack.alpha)), own)
+    stack, known = with_fields(stack, reftime=each), stack.reftime is not None
+    return jax.tree.map(np.asarray, at_reftime(stack, reftime)) if known else stack
 
 
 def _together(points: Sequence[Doppler], reftime: GPSTime | None) -> Doppler:

@@ -57,8 +57,8 @@ def read_templates(path: str | os.PathLike) -> QTable:
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If the file is in another format, such as a .cff file of sources, has no rows, or has comments of
-        ComputeFstatistic_v2 and no last line ``%DONE``, without which it is incomplete.
+        If the file is in another format, such as a .cff file of sources, has no rows, or has comments after ``%%``, as
+        ComputeFstatistic_v2 and `write_templates` write them, and no last line ``%DONE``.
 
     Warns
     -----
@@ -93,10 +93,11 @@ def read_templates(path: str | os.PathLike) -> QTable:
         meta = meta_from_comments(comments)
     except ValueError as error:
         raise ValueError(f"path {str(path)!r}: {error}") from None
-    if meta and next(line for line in reversed(lines) if line.strip()).strip() != "%DONE":
+    last = next(line for line in reversed(lines) if line.strip())
+    if any(line.startswith("%%") for line in lines) and last.strip() != "%DONE":
         raise ValueError(
-            f"path {str(path)!r} has comments of ComputeFstatistic_v2 and no last line %DONE, so that it may be "
-            "incomplete: make it again, or add the line if all rows are there."
+            f"path {str(path)!r} has comments after %% as ComputeFstatistic_v2 writes them and no last line %DONE, so "
+            "that it may be incomplete: make it again, or add the line if all rows are there."
         )
     return in_units(columns, meta or _meta_of_pyfstat(comments, path))
 

@@ -209,7 +209,7 @@ def test_grid_files_of_all_kinds_are_read(tmp_path):
     assert plain["f3dot"][0] == 2e-26 * u.Hz / u.s**3
     assert plain["alpha"][1] == 1.5 * u.rad
     pyfstat = "%% cmdline: something\n%% columns:\n%% freq alpha delta f1dot f2dot f3dot asini period ecc tp argp\n"
-    binary = read(pyfstat + values.replace("\n", " 1.5 70000 0.1 1167458304 0.2\n"))
+    binary = read(pyfstat + values.replace("\n", " 1.5 70000 0.1 1167458304 0.2\n") + "%DONE\n")
     assert binary["period"][0] == 70000 * u.s
     assert binary["tp"][1] == 1167458304 * u.s
     own = read("# F0 F1 Alpha Delta twoF\n100 -1e-9 1 0.5 30\n")

@@ -31,6 +31,21 @@ def test_pyfstat_may_state_none_or_several(tmp_path):
         jfstat.read_templates(tmp_path / "grid.txt")
 
 
+def test_a_table_of_templates_has_the_reference_time_that_is_given(tmp_path):
+    start, later, f0, f1 = 1167458304, 1167558304, 100.0, -1e-9
+    bank = jfstat.template_bank(1.1, 0.2, (-1e-9, 0.0, 1e-9))
+    table = jfstat.template_table(bank, [100.0, 100.1], start)
+    assert len(table) == 2 * len(bank.alpha) and table.meta["reftime"] == start
+    assert jfstat.read_templates(jfstat.write_templates(table, tmp_path / "grid.txt")).meta["reftime"] == start
+    for points in (
+        jfstat.Doppler(1.1, 0.2, [f0, f1], start),
+        jfstat.Doppler([1.1] * 2, [0.2] * 2, [[f0, f1]] * 2, start),
+    ):
+        moved = jfstat.template_table(points, reftime=later)
+        assert moved.meta["reftime"] == later
+        assert moved["freq"].value == pytest.approx(f0 + f1 * (later - start), abs=1e-12)
+
+
 def test_files_that_lost_their_end_are_refused(tmp_path):
     grid = jfstat.template_table(jfstat.template_bank(1.1, 0.2, (-1e-9, 0.0, 1e-9)), [100.0, 100.1], reftime=1167458304)
     path = jfstat.write_templates(grid, tmp_path / "grid.txt")
@@ -49,5 +64,5 @@ def test_files_that_lost_their_end_are_refused(tmp_path):
 
 def test_other_formats_are_not_called_incomplete(tmp_path):
     (tmp_path / "a.txt").write_text(PYFSTAT.replace("TREF", "1"))
-    with pytest.raises(ValueError, match="names no columns: it is not a text file of candidates of .*read_templates"):
+    with pytest.raises(ValueError, match=r"names no columns: it is not a text file of candidates of .*read_templates"):
         jfstat.read_candidates(tmp_path / "a.txt")

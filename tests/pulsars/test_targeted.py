@@ -361,7 +361,7 @@ def test_a_pulsar_too_fast_for_the_sfts_is_named(two):
     pulsar = jfstat.read_par(folder / "J0001.par")
     orbit = jfstat.Orbit(5.0, 1e5, START, 0.97, 0.3)
     fast = pulsar_of(solution("J9", jfstat.Doppler(1.0, 0.0, [100.05, 0.0], START, orbit)), "x")
-    with pytest.raises(ValueError, match="^pulsar J9: point's frequency changes by .* make shorter SFTs"):
+    with pytest.raises(ValueError, match=r"^pulsar J9: point's frequency changes by .* make shorter SFTs"):
         jfstat.search_pulsars(sfts, [pulsar, fast], sqrt_sx=4e-24, progress=False)
 
 
