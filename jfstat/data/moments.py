@@ -79,6 +79,8 @@ def _kernel(n_moments: int, reach: int, place: int) -> _Kernel:
     """
     bessel, basis = integrals(n_moments, reach), _cell_basis()
     first, last = -((reach - place) // CELL), (reach + 1 + place) // CELL  # whole cells, the last one excluded
+    if last <= first:
+        return _Kernel([(-reach, bessel)], [])
     start = reach + first * CELL - place
     cells = bessel[start : start + (last - first) * CELL].reshape(-1, CELL, n_moments).astype(np.float64)
     along = basis.T @ cells

@@ -11,10 +11,10 @@ from cases import random_timestamps
 from scipy.special import spherical_jn
 
 import jfstat
-from jfstat.data.moments import integrals
+from jfstat.data.moments import Pooled, integrals, moments
 from jfstat.data.narrowsfts import narrow_sfts
 from jfstat.data.noise import off_source_power, off_source_psd, running_median_psd, side_bins
-from jfstat.data.whitening import whitened
+from jfstat.data.whitening import Whitened, whitened
 from jfstat.pulsars.entries import named
 from jfstat.pulsars.pulsar import pulsar_of
 from jfstat.sfts.parts import InMemory
@@ -127,6 +127,29 @@ def test_integrals_of_legendre_polynomials(n_moments, reach):
     n, order = np.arange(-reach, reach + 1)[:, None], np.arange(n_moments)
     expected = spherical_jn(order, np.pi * np.abs(n)) * (-1.0) ** n * np.where(n < 0, (-1.0) ** order, 1.0)
     np.testing.assert_allclose(integrals(n_moments, reach), expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("reach", [3, 21, 40, 62, 63, 64, 100, 127, 128, 300])
+def test_moments_are_sums_over_the_bins_within_reach(reach):
+    """Wherever the centre is in its cell, and although there are more bins than are wanted."""
+    rng = np.random.default_rng(reach)
+    real, imag = rng.normal(size=(2, 1, 700)).astype(np.float32)
+    own = Pooled.of(Whitened(real, imag, np.ones((1, 1)), 0, 0, np.zeros(1, int), np.ones((1, 1)), 1.0))
+    for centre in range(310, 376):
+        wanted = (real + 1j * imag)[:, centre - reach : centre + reach + 1] @ integrals(16, reach)
+        np.testing.assert_allclose(moments(own, np.array([centre]), 16, reach), wanted, rtol=0, atol=2e-6)
+
+
+def test_small_guards_lose_little():
+    """It was up to a quarter of 2F where the noise floor is estimated, whose windows need more bins than the guard."""
+    sfts, point, _ = signal(5, 100.02, noise=4e-24)
+    pulsar = pulsar_of(solution("J", point), "x")
+    wide, *narrow = (
+        jfstat.search_pulsars(sfts, pulsar, guard=guard, progress=False)[0] for guard in (0.5, 0.01, 0.002, 0.0)
+    )
+    for row in narrow:
+        assert abs(row["twoF"] / wide["twoF"] - 1) < 0.03
+        assert abs(row["h0"] / wide["h0"] - 1) < 0.03
 
 
 @pytest.mark.parametrize(("n", "n_bins", "wide"), [(1, 1000, 101), (7, 333, 101), (3, 101, 101), (2, 1200, 1001)])
