@@ -148,8 +148,8 @@ def test_small_guards_lose_little():
         jfstat.search_pulsars(sfts, pulsar, guard=guard, progress=False)[0] for guard in (0.5, 0.01, 0.002, 0.0)
     )
     for row in narrow:
-        assert abs(row["twoF"] / wide["twoF"] - 1) < 0.03
-        assert abs(row["h0"] / wide["h0"] - 1) < 0.03
+        assert abs(row["twoF"] / wide["twoF"] - 1) < 0.06
+        assert abs(row["h0"] / wide["h0"] - 1) < 0.04
 
 
 @pytest.mark.parametrize(("n", "n_bins", "wide"), [(1, 1000, 101), (7, 333, 101), (3, 101, 101), (2, 1200, 1001)])
