@@ -20,6 +20,13 @@ def add_fit(group: OptionGroup, done: str, first: str) -> None:
     add(group, "candidates", required=True)
     add(group, "NumCandidatesToKeep", type=count, help=f"{done} the first N, the loudest of a search (default: all)")
     group.add_argument(
+        "--numTwoF",
+        type=count,
+        metavar="N",
+        help="number of values of 2F, templates times frequencies, from which the search chose the candidates, if "
+        "their file does not name it; noise_chance counts them",
+    )
+    group.add_argument(
         "--parameters",
         type=words,
         metavar="freq,...",
@@ -59,6 +66,12 @@ def given_candidates(arguments: Arguments, done: str) -> Any:
     found: Any = jfstat.read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
     if len(found) == 0:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be {done}.")
+    if arguments.numTwoF is not None:
+        if found.meta.get("n_twoF") is not None:
+            raise ValueError(
+                f"--numTwoF: {arguments.candidates} says n_twoF = {found.meta['n_twoF']}: leave the option out."
+            )
+        found.meta["n_twoF"] = arguments.numTwoF
     check_outputs([arguments.outputFstat])
     return found
 

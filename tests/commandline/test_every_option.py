@@ -199,6 +199,7 @@ CASES = {
         **dict(segments=2, segmentDuration=10800, segmentList="segments.txt"),
         "detectorFiles": None,
         "refTime": (START + 5000, [word.replace("found.ecsv", "bare.txt") for word in REFINE]),
+        "numTwoF": (10**6, [*(word.replace("found.ecsv", "bare.txt") for word in REFINE), f"--refTime={START}"]),
     },
     "follow-up": {
         **DATA,
@@ -210,6 +211,10 @@ CASES = {
         **dict(bins=None, stages="2,1", veto=0.5, falseAlarm=0.5, checkpoint="state"),
         "detectorFiles": None,
         "refTime": (START + 5000, [word.replace("parts.ecsv", "bareparts.txt") for word in [*FOLLOW, "--stages=2,1"]]),
+        "numTwoF": (
+            10**6,
+            [*(word.replace("parts.ecsv", "bareparts.txt") for word in FOLLOW), "--stages=2,1", f"--refTime={START}"],
+        ),
     },
 }
 """For each option its value, or also the other words of a command line in which it makes sense; None: `ELSEWHERE`."""
@@ -300,7 +305,7 @@ def tables(inputs):
     for name in ("parts.ecsv", "parts.txt"):
         jfstat.write_candidates(parts, inputs / name)
     for name, table in (("bare.txt", found), ("bareparts.txt", parts)):  # of an unknown reference time
-        table.meta.pop("reftime")
+        del table.meta["reftime"], table.meta["n_twoF"]
         jfstat.write_candidates(table, inputs / name)
     return inputs
 

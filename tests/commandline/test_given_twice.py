@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from astropy.table import QTable
 from commandwords import changed
 
 from jfstat.commandline import main
@@ -153,3 +154,12 @@ def test_warnings_of_the_program_are_notes(tmp_path, files):
     (note,) = [line for line in run.stderr.splitlines() if "wibble" in line]
     assert note.startswith("jfstat: note: path ")
     assert ".py" not in run.stderr
+
+
+@pytest.mark.parametrize("command", [["refine"], ["follow-up", "--stages=2,1"]])
+def test_the_number_of_values_is_given_by_the_file_or_by_the_option(capsys, tmp_path, command):
+    path = tmp_path / "found.ecsv"
+    table = QTable({"freq": [100.0], "alpha": [1.0], "delta": [0.2]}, meta={"reftime": 1167458304, "n_twoF": 1000})
+    table.write(path)
+    line = refused(capsys, [*command, "--DataFiles=none.sft", f"--candidates={path}", "--numTwoF=5"])
+    assert "--numTwoF: " in line and "says n_twoF = 1000: leave the option out" in line
