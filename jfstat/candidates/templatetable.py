@@ -63,14 +63,15 @@ def template_table(
     >>> jfstat.template_table(point, freq=[100.0, 100.1])["freq"].value.tolist()
     [100.0, 100.1]
     """
+    when = None if reftime is None else gps_time(reftime, "reftime")
     if not isinstance(points, Doppler):
         listed = list(points) if isinstance(points, (list, tuple)) else []
         if not listed or not all(isinstance(x, Doppler) for x in listed):
             raise TypeError(f"points must be a jfstat.Doppler or a list of single ones, not {shown(points)}.")
-        points = _together(points, None if reftime is None else gps_time(reftime, "reftime"))
+        points, when = _together(points, when), points[0].reftime if when is None else when
     stack = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *np.shape(x)[np.ndim(points.alpha) :]), points)
-    if reftime is not None:
-        stack = _moved(stack, gps_time(reftime, "reftime"))
+    if when is not None:
+        stack = _moved(stack, when)
     if freq is not None:
         values, n = float64_of(freq, "freq", "Hz").reshape(-1), len(stack.alpha)
         if not len(values) or not np.all(np.isfinite(values)):
@@ -91,7 +92,7 @@ def _moved(stack: Doppler, reftime: GPSTime) -> Doppler:
 
 
 def _together(points: Sequence[Doppler], reftime: GPSTime | None) -> Doppler:
-    """Return single templates as a stack with one reference time."""
+    """Return single templates as a stack, each with its reference time or, without one, the given."""
     times = [reftime if point.reftime is None else point.reftime for point in points]
     if any(x is None for x in times) and any(x is not None for x in times):
         raise ValueError("points are with and without a reference time: give reftime for those without.")
@@ -102,8 +103,7 @@ def _together(points: Sequence[Doppler], reftime: GPSTime | None) -> Doppler:
         orbits = [point.orbit for point in points]
         orbit = Orbit(*(np.array([float(getattr(x, name, ISOLATED[name])) for x in orbits]) for name in ORBIT_FIELDS))
     alpha, delta = (np.array([float(getattr(point, name)) for point in points]) for name in SKY)
-    common = times[0] if reftime is None else reftime
-    if common is None:
+    if times[0] is None:
         return Doppler(alpha, delta, fkdot, None, orbit)
     each = GPSTime(*(jnp.array([float(getattr(x, part)) for x in times]) for part in ("seconds", "nanoseconds")))
-    return at_reftime(Doppler(alpha, delta, fkdot, each, orbit), common)
+    return Doppler(alpha, delta, fkdot, each, orbit)
