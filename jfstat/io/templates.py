@@ -16,7 +16,7 @@ from jfstat.candidates.schema import known_column
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns
 from jfstat.files import text_of_named
 from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates, write_candidates
-from jfstat.io.lal.candidates import comment_lines, meta_from_comments
+from jfstat.io.lal.candidates import comment_lines, is_complete, meta_from_comments
 from jfstat.public import public
 from jfstat.signal.parameters import SKY, is_parameter, spin_name
 
@@ -89,12 +89,8 @@ def read_templates(path: str | os.PathLike) -> QTable:
     except ValueError as error:
         raise ValueError(f"path {str(path)!r} holds something other than numbers ({error}): correct it.") from None
     columns = {name: values[:, i].copy() for i, name in enumerate(names)}
-    try:
-        meta = meta_from_comments(comments)
-    except ValueError as error:
-        raise ValueError(f"path {str(path)!r}: {error}") from None
-    last = next(line for line in reversed(lines) if line.strip())
-    if any(line.startswith("%%") for line in lines) and last.strip() != "%DONE":
+    meta = meta_from_comments(comments, path)
+    if any(line.startswith("%%") for line in lines) and not is_complete(lines):
         raise ValueError(
             f"path {str(path)!r} has comments after %% as ComputeFstatistic_v2 writes them and no last line %DONE, so "
             "that it may be incomplete: make it again, or add the line if all rows are there."
@@ -113,7 +109,7 @@ def _meta_of_pyfstat(comments: list[str], path: Path) -> dict[str, float]:
     given = {float(x) for line in comments for x in re.findall(r"'tref': ([0-9.]+(?:[eE][+-]?[0-9]+)?)", line)}
     if len(given) > 1:
         raise ValueError(f"path {str(path)!r} gives several values of tref: leave one.")
-    when = next(iter(given), None)
+    when = given.pop() if given else None
     return {} if when is None else {"reftime": int(when) if when.is_integer() else when}
 
 

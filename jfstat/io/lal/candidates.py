@@ -101,7 +101,7 @@ def table_from_text(text: str, path: Path) -> QTable:
             f"path {str(path)!r} {what}: it is not a text file of candidates of ComputeFstatistic_v2; "
             "jfstat.read_templates reads PyFstat's and grids."
         )
-    if lines[-1].strip() != "%DONE":
+    if not is_complete(lines):
         raise ValueError(f"path {str(path)!r} does not end with %DONE: the file is incomplete, make it again.")
     rows = []
     for number, line in enumerate(lines[:-1], 1):
@@ -115,18 +115,34 @@ def table_from_text(text: str, path: Path) -> QTable:
             )
         rows.append(words)
     values = np.array(rows, np.float64).reshape(len(rows), len(names))
-    return in_units({name: values[:, i].copy() for i, name in enumerate(names)}, meta_from_comments(comments))
+    return in_units({name: values[:, i].copy() for i, name in enumerate(names)}, meta_from_comments(comments, path))
 
 
-def meta_from_comments(comments: list[str]) -> Meta:
-    """Return the meta that comments without their ``%%`` contain; empty if nothing in them is known."""
+def is_complete(lines: list[str]) -> bool:
+    """Return whether the last line that is not empty says that the file is written to its end."""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "") == "%DONE"
+
+
+def meta_from_comments(comments: list[str], path: Path) -> Meta:
+    """Return the meta that comments without their ``%%`` contain; empty if nothing in them is known.
+
+    Raises
+    ------
+    ValueError
+        If a comment should give a number, and does not; `path` is for errors.
+    """
     meta: Meta = {}
     for key, label in LABELS.items():
         for line in comments:
             found = re.fullmatch(rf"{re.escape(label)}\s*=\s*(\S.*)", line)
             if found:
                 # ComputeFstatistic_v2 adds units and dates after its numbers
-                meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key in ("tspan", "Fstar0"), line)
+                try:
+                    meta[key] = found[1] if key in WORDS else _number(found[1].split()[0], key in ("tspan", "Fstar0"))
+                except ValueError:
+                    raise ValueError(
+                        f"path {str(path)!r}: the comment {line[:60]!r} gives no number: correct it."
+                    ) from None
     if "parameters" in meta:
         meta["parameters"] = meta["parameters"].split(", ")
     for name in SEVERAL:
@@ -139,11 +155,8 @@ def meta_from_comments(comments: list[str]) -> Meta:
     return meta | ({} if searched is None else {"parameters": searched})
 
 
-def _number(word: str, always_float: bool, line: str) -> float:
-    try:
-        number = float(word)
-    except ValueError:
-        raise ValueError(f"the comment {line[:60]!r} gives no number: correct it.") from None
+def _number(word: str, always_float: bool) -> float:
+    number = float(word)
     return number if always_float or number % 1 else int(number)
 
 
