@@ -30,7 +30,7 @@ from jax.sharding import SingleDeviceSharding
 
 from jfstat.collecting import no_collection
 from jfstat.diskcache import DiskCache
-from jfstat.maths.arrays import is_traced, within_trace
+from jfstat.maths.arrays import is_traced
 from jfstat.processor import processor_kind
 
 TRACED = DiskCache("jfstat-traced", ".traced", 512 << 20)
@@ -102,11 +102,12 @@ class TracedPrograms:
     def program(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any]] | None:
         """Return a compiled function and the arrays with which it computes what the function does with some arguments.
 
-        None if there is no such program: JAX keeps nothing on disk, traces the caller, or the arguments have no name.
+        None if there is no such program: JAX keeps nothing on disk, or the arguments have no name. The caller must not
+        be traced.
         Results are bound to the device, where those of a function that JAX compiles are bound only if its arguments
         are.
         """
-        if TRACED.folder() is None or within_trace():
+        if TRACED.folder() is None:
             return None
         try:
             kind, leaves = self._kind(args, kwargs)
