@@ -95,15 +95,19 @@ class Ladder(NamedTuple):
     false_alarm: float
 
     @property
+    def knows_templates(self) -> bool:
+        """Whether the candidates' table says from how many templates they were chosen."""
+        return self.searched.n_twoF > 1
+
+    @property
     def n_templates(self) -> float:
         """Number of templates from which the candidates were chosen."""
-        return self.searched.n_twoF if self.searched.n_twoF > 1 else UNKNOWN
+        return self.searched.n_twoF if self.knows_templates else UNKNOWN
 
     @property
     def assumption(self) -> str:
         """What a message about chances says of the number of templates, if it is not known."""
-        known = self.searched.n_twoF > 1
-        return "" if known else f" (of {UNKNOWN:g} templates, since the table has no n_twoF in its meta)"
+        return "" if self.knows_templates else f" (of {UNKNOWN:g} templates, since the table has no n_twoF in its meta)"
 
     @property
     def chosen_otherwise(self) -> float:
@@ -111,7 +115,7 @@ class Ladder(NamedTuple):
 
         Candidates of unknown origin are taken to have been chosen by the first stage's 2F.
         """
-        return self.n_templates if self.searched.n_twoF > 1 and self.numbers[0] not in self.divisions else 0.0
+        return self.n_templates if self.knows_templates and self.numbers[0] not in self.divisions else 0.0
 
 
 class _Rung(NamedTuple):
