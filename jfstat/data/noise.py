@@ -13,8 +13,8 @@ from jfstat.validation import SqrtSxLike, given_sqrt_sx, is_whole, shown
 
 MEDIAN_BINS = 101
 """Default width of the running median, as in ComputeFstatistic_v2."""
-TOGETHER = 1 << 20
-"""Number of bins, of several SFTs, whose running medians are computed together."""
+TOGETHER = 1 << 17
+"""Number of bins, of several SFTs, whose running medians are computed together: few enough for a core's cache."""
 STEADY_BINS = 1001
 """Width of the running median of a `Noise.steady`: it knows the floor of an SFT to some 5 %, of 101 bins to 14 %."""
 LEAST_BINS = 3
@@ -424,7 +424,7 @@ def of_both_sides(medians: Sequence[np.ndarray], fits: Sequence[np.ndarray]) -> 
 
 @dataclass(frozen=True, eq=False)
 class NoiseFloor:
-    """Noise floor of one detector's SFTs around the searched band, one SFT at a time.
+    """Noise floor of one detector's SFTs around the searched band, of some SFTs at a time.
 
     Attributes
     ----------
@@ -452,21 +452,27 @@ class NoiseFloor:
         """Mean ratio of a bin's power to its estimated noise floor; 1 for a given floor."""
         return self.noise.whitened_power if self.sqrt_sx is None else 1.0
 
-    def psds(self, rows: range) -> Iterator[np.ndarray]:
-        """Yield the single-sided PSD of each of some SFTs over `bins`, strain^2/Hz: (n_bins,) float64.
+    def psds(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the single-sided PSDs over `bins`, strain^2/Hz, of some SFTs at a time, and which ones these are.
+
+        Yields
+        ------
+        rows : slice
+        psds : (n, n_bins) float64
 
         Raises
         ------
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        window, reach, n_bins = self.noise.least_bins, self.noise.reach, self.series.data.shape[1]
+        window, reach, (n_sfts, n_bins) = self.noise.least_bins, self.noise.reach, self.series.data.shape
         # a whole window also at the edges of the SFTs
         low = max(0, min(self.bins.start - reach, n_bins - window))
         high = min(n_bins, max(self.bins.stop + reach, window))
         together = max(1, TOGETHER // (high - low))
-        for start in range(rows.start, rows.stop, together):
-            sfts = self.series.data[start : min(start + together, rows.stop), low:high]
+        for start in range(0, n_sfts, together):
+            rows = slice(start, min(start + together, n_sfts))
+            sfts = self.series.data[rows, low:high]
             self._refuse(np.any(~np.isfinite(sfts), axis=1), start, "bins that are not finite: leave it out")
             if self.sqrt_sx is not None:
                 psds = np.full((len(sfts), self.bins.stop - self.bins.start), self.sqrt_sx**2)
@@ -474,7 +480,7 @@ class NoiseFloor:
                 psds = self.noise.psds(sfts, self.tsft)[:, self.bins.start - low : self.bins.stop - low]
                 lacking = "all-zero bins and so no noise floor: leave it out, or give sqrt_sx"
                 self._refuse(~(psds.min(axis=1) > 0), start, lacking)
-            yield from psds
+            yield rows, psds
 
     def _refuse(self, bad: np.ndarray, start: int, what: str) -> None:
         """Raise a ValueError that says what the first bad SFT has, if any of the ones from row `start` on is bad."""
@@ -482,12 +488,12 @@ class NoiseFloor:
             when = self.series.gps[start + int(np.argmax(bad))]
             raise ValueError(f"the SFT of {self.series.detector} at GPS {when} has {what}.")
 
-    def band_mean(self, psd: np.ndarray) -> float:
-        """Return the mean of a PSD from `psds` over the searched band, which weighs the SFT.
+    def band_means(self, psds: np.ndarray) -> np.ndarray:
+        """Return the means, (n,), of PSDs from `psds` over the searched band, which weigh the SFTs.
 
         LALSuite's XLALComputeMultiNoiseWeights takes the mean over all loaded bins that have a full window.
         """
-        return float(np.mean(psd[self.band.start - self.bins.start : self.band.stop - self.bins.start]))
+        return psds[:, self.band.start - self.bins.start : self.band.stop - self.bins.start].mean(axis=1)
 
 
 def refuse_loud(power: float, detector: str) -> None:

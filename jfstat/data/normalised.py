@@ -15,7 +15,6 @@ from jfstat.data.fstatdata import plain_number
 from jfstat.data.noise import Noise, NoiseFloor, NoiseLike, noise_weights, refuse_loud
 from jfstat.data.observation import Observation, reference_time, span_rows, unweighted, weighted
 from jfstat.data.sftmask import tapered_fraction
-from jfstat.data.targets import chunks
 from jfstat.display import Displayed, Facts, memory
 from jfstat.geometry.doppler import EARTH_SPEED
 from jfstat.geometry.ephemeris import EphemerisLike
@@ -296,12 +295,11 @@ def _divided(sfts: SFTs, noise: Noise, ephemeris: EphemerisLike, power: bool) ->
     values = np.zeros((*seen.start.shape, sfts.n_bins), np.float32 if power else np.complex64)
     mean = [np.empty(len(s)) for s in sfts]
     for k, floor in enumerate(each):
-        for rows in chunks(len(floor.series)):
-            own: Any = floor.series.data[rows].copy()
-            for i, (sft, psd) in enumerate(zip(own, floor.psds(range(rows.start, rows.stop)), strict=True)):
-                mean[k][rows.start + i] = floor.band_mean(psd)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    sft *= np.sqrt(2 / (sfts.tsft * floor.whitened_power * psd)).astype(np.float32)
-                    refuse_loud(float(np.vdot(sft, sft).real), floor.series.detector)
+        for rows, psds in floor.psds():
+            mean[k][rows] = floor.band_means(psds)
+            with np.errstate(over="ignore", invalid="ignore"):
+                factors = np.sqrt(2 / (sfts.tsft * floor.whitened_power * psds)).astype(np.float32)
+                own: Any = floor.series.data[rows] * factors
+                refuse_loud(float(np.max([np.vdot(sft, sft).real for sft in own])), floor.series.detector)
             values[k, rows] = own.real**2 + own.imag**2 if power else own
     return weighted(seen, *noise_weights(mean), noise.signal_response(sfts.n_bins)), values

@@ -432,9 +432,7 @@ def observation_of_sfts(
     band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
     band = slice(min(band.start, band.stop - 1), band.stop)
     each = [NoiseFloor(s, sfts.tsft, floor, band, band, noise) for s, floor in zip(sfts, floors, strict=True)]
-    weights, mean_inverse = noise_weights(
-        [np.array([x.band_mean(psd) for psd in x.psds(range(len(x.series)))]) for x in each]
-    )
+    weights, mean_inverse = noise_weights([np.concatenate([x.band_means(psds) for _, psds in x.psds()]) for x in each])
     response = noise.signal_response(band.stop - band.start)
     reference = reference_time(reftime, sfts.start)
     own = Span.of(sfts) if span is None else span

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from jfstat.data.bandseries import Grid
 from jfstat.data.noise import NoiseFloor
-
-BATCH = 256
-"""Number of SFTs transformed at once."""
-DELAYS = 8
-"""Number of delays of SFTs relative to the grid whose phase factors are kept at a time."""
 
 
 def heterodyned_series(
@@ -58,16 +51,17 @@ def heterodyned_series(
     series = np.zeros(grid.n, np.complex64)
     mean_psd = np.empty(len(sfts))
     offsets = np.arange(bins.start, bins.stop) - centre
-    turns = lru_cache(DELAYS)(lambda delay: np.exp(2j * np.pi * (offsets * (delay / tsft))))
     whole_turns = np.exp(-2j * np.pi * cycles)
-    for low in range(0, len(sfts), BATCH):
-        rows = range(low, min(low + BATCH, len(sfts)))
-        spectrum = np.zeros((len(rows), n_samples), np.complex128)
-        for i, (row, psd) in enumerate(zip(rows, noise.psds(rows), strict=True)):
-            mean_psd[row] = noise.band_mean(psd)
-            whitened = sfts.data[row, bins] * turns(late[row]) * (whole_turns[row] / np.sqrt(variance * psd))
-            spectrum[i, offsets] = whitened  # negative offsets index from the end, which is FFT order
-        samples = np.fft.ifft(spectrum, axis=1) * (n_samples / tsft)
-        for i, row in enumerate(rows):
-            series[first_sample[row] : first_sample[row] + n_samples] = samples[i]
+    # arrays of many SFTs, since segments are prepared in threads, which Python runs one at a time
+    for rows, psds in noise.psds():
+        mean_psd[rows] = noise.band_means(psds)
+        delays, delay_of = np.unique(late[rows], return_inverse=True)
+        turns = np.exp(2j * np.pi * (offsets * (delays[:, None] / tsft)))
+        whitened = sfts.data[rows, bins] * (turns if len(delays) == 1 else turns[delay_of])
+        whitened *= whole_turns[rows, None] / np.sqrt(variance * psds)
+        spectra = np.zeros((len(whitened), n_samples), np.complex128)
+        spectra[:, offsets] = whitened  # negative offsets index from the end, which is FFT order
+        samples = np.fft.ifft(spectra, axis=1) * (n_samples / tsft)
+        for first, of_sft in zip(first_sample[rows], samples, strict=True):
+            series[first : first + n_samples] = of_sft
     return series, mean_psd, [slice(f, f + n_samples) for f in first_sample]
