@@ -34,7 +34,8 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
     Two properties of a signal that lines do not have are tested at each candidate's own parameters:
 
     - a signal is in all detectors: 2F of all is larger than 2F of any one alone (the F-statistic consistency veto of
-      Aasi et al. 2013, Phys. Rev. D 87, 042001). 2F of each detector is from its own atoms.
+      Aasi et al. 2013, Phys. Rev. D 87, 042001). 2F of each detector is from its own atoms. Where only one detector has
+      data there is nothing to compare.
     - a signal is Doppler modulated: 2F falls with the modulation switched off (`dm_off_twoF`; Zhu, Papa & Walsh 2017,
       Phys. Rev. D 96, 124007).
 
@@ -93,7 +94,9 @@ def line_veto(data: FstatData, found: AnyTable, transient: Shape | None = None) 
             own = windowed(data, TransientWindow(shape, *windows[row], end=end_of(shape, end)))
         off[row] = float(dm_off_twoF(own, point_in(points, row)))
         twoF, *each = _twoF_and_each(own, jax.tree.map(lambda x, row=row: x[row : row + 1], points))
-        louder = [name for name, x in zip(data.detectors, each, strict=True) if x > twoF and len(each) > 1]
+        there = np.asarray(own.observation.has_data)
+        alone = zip(data.detectors, each, there, strict=True) if sum(there) > 1 else ()
+        louder = [name for name, x, has_data in alone if has_data and x > twoF]
         words.append(", ".join([*louder, DM_OFF] if off[row] > twoF else louder))
     table["dm_off_twoF"] = off
     table["line_veto"] = np.array(words, str)

@@ -120,6 +120,11 @@ class Observation(Displayed):
     ephemeris: str = field(metadata=dict(static=True))
     window: WindowTimes | None = None
 
+    @property
+    def has_data(self) -> jax.Array:
+        """Which detectors have SFTs of some weight, (D,) bool."""
+        return jnp.any(self.weight > 0, axis=-1)
+
     def reference(self, point: Doppler) -> jax.Array:
         """Return the reference time of a template, s since the epoch, () float64."""
         reftime = self.reftime if point.reftime is None else point.reftime

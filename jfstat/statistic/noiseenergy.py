@@ -53,7 +53,7 @@ class NoiseEnergy(Displayed):
 
         Its relative error is 1/sqrt(samples), and it is larger by the power of signals and lines in the band.
         """
-        return self.energy / self.samples
+        return jnp.where(self.samples > 0, self.energy / self.samples, jnp.nan)
 
     def marginalised(self, log_likelihood: jax.Array) -> jax.Array:
         """Return log-likelihood ratios with an unknown factor of the noise power, (K, D), from those with a known one.

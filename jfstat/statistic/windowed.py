@@ -57,12 +57,13 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
     t = float(data.band.start) + float(data.band.dt) * np.arange(data.series.shape[-1])
     half = 0.5 * float(data.band.dt)
     g = np.asarray(window.mean(jnp.asarray(t - half), jnp.asarray(t + half), epoch))
-    factor = jnp.asarray(g, jnp.float32)
+    # what the low-pass of earlier or later SFTs leaves in the window counts only beside a detector's own SFTs there
+    factors = jnp.asarray(g * np.asarray(own.has_data)[:, None], jnp.float32)
     return replace(
         data,
         observation=own,
-        series=data.series * factor.astype(data.series.dtype)[None],
-        filters=tuple(_times(x, factor, data.layout.padding) for x in data.filters),
+        series=data.series * factors.astype(data.series.dtype),
+        filters=tuple(_times(x, factors[d], data.layout.padding) for d, x in enumerate(data.filters)),
     )
 
 

@@ -153,3 +153,27 @@ def test_windowed_data_are_saved(by_length, tmp_path):
     again = jfstat.load(jfstat.save(data, tmp_path / "data.jf"))
     assert jax.tree.structure(again) == jax.tree.structure(data)
     jax.tree.map(np.testing.assert_array_equal, again, data)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_detector_without_data_in_the_window_counts_for_nothing(seed):
+    window = jfstat.TransientWindow("rectangular", CUT + 7200, 9000.0)
+    sfts = jfstat.simulate_sfts(
+        ["H1", "L1"],
+        START,
+        SPAN,
+        fmin=FREQ - 1.6,
+        fmax=FREQ + 1.6,
+        sqrt_sx=SQRT_SX,
+        signals=[(POINT, replace(AMPLITUDE, h0=8e-24), window)],
+        seed=seed,
+    )
+    before = sfts.select(detectors="L1", end=CUT + 3600)
+    data = jfstat.prepare(jfstat.join_sfts([sfts.select(detectors="H1"), before]), FREQ, FREQ + 0.01, sqrt_sx=SQRT_SX)
+    own = jfstat.windowed(data, window)
+    found = jfstat.fstat_table(own, POINT, progress=False)
+    assert found["twoF"][0] == found["twoF_H1"][0] > 300
+    factor = np.asarray(jfstat.noise_energy(own).factor)
+    assert factor[0] > 0 and np.isnan(factor[1])
+    # 2F of all is rounded, so that it may be below that of the only detector
+    assert jfstat.line_veto(own, found)["line_veto"][0] == ""

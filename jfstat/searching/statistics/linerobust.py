@@ -149,7 +149,7 @@ def summed_segments(
     def step(carried: tuple[jax.Array, Sums], own: FstatData) -> tuple[tuple[jax.Array, Sums], None]:
         total, before = carried
         twoF, each = two_f_each_in_order(own, points, same_source)
-        there = jnp.any(own.observation.weight > 0, axis=-1)[None, :, None]
+        there = own.observation.has_data[None, :, None]
         return (total + twoF, add(before, jnp.where(there, 0.5 * each, -jnp.inf))), None
 
     begin: Any = jnp.zeros((points.alpha.shape[0], data.layout.n_frequencies), jnp.float32), sums
