@@ -33,6 +33,8 @@ from jfstat.signal.values import (
 )
 from jfstat.validation import as_float64
 
+HIGHEST = 0.5 * math.pi - 1e-7
+"""Largest declination of a centre, rad: second derivatives through alpha and delta lose 1e-16/cos^2(delta) to rounding."""
 SKY_CURVATURE = 0.3
 """Constant added to the metric of the sky, 1/rad^2, to keep a unit of a coordinate below 2 rad for short data."""
 ENOUGH_SFTS = 1000
@@ -163,7 +165,8 @@ def whiten(
     data : Observation or FstatData
         Observation or data, which may have a leading axis of segments. Data must contain the template.
     point : Doppler or Row
-        One template with scalar fields, the centre x = 0.
+        One template with scalar fields, the centre x = 0. One within 1e-7 rad of a pole is moved to that distance if
+        the whole position varies, since derivatives with respect to alpha and delta have no meaning at a pole.
     parameters : sequence of str, optional
         Parameters that vary, in any order; by default all parameters of the template except an orbit's ``ecc`` and
         ``argp``, proper motion and those of a `PhaseModel` (``model.df``, ...).
@@ -202,6 +205,8 @@ def whiten(
 def whitened(observation: Observation, point: Doppler, names: tuple[str, ...], bounded: tuple[str, ...]) -> Coordinates:
     """Compute `whiten` for given names; traceable."""
     flat_sky = _is_flat(names, bounded)
+    if flat_sky:
+        point = with_fields(point, delta=jnp.clip(point.delta, -HIGHEST, HIGHEST))
     orders = [k for k in (spin_order(name) for name in names) if k is not None]
     free = not any(spin_order(name) is not None for name in bounded)
     q = len(orders)
