@@ -168,7 +168,10 @@ def templates_of(arguments: Arguments) -> Templates:
         given = arguments.first_given(*GRID, *LATTICE)
         if given:
             raise ValueError(f"{given} and --gridFile exclude each other: the file holds the templates.")
-        return Templates(table=jfstat.bank_from_table(read_grid(arguments.gridFile)), band=band)
+        table: Any = read_grid(arguments.gridFile)
+        if table.meta.get("reftime") is None and arguments.refTime is not None:
+            table.meta["reftime"] = arguments.refTime
+        return Templates(table=jfstat.bank_from_table(table), band=band)
     lattice = arguments.metricMismatch is not None
     spins = {name: _range(arguments, name) for name in SPINS}
     braking = _braking(arguments)

@@ -63,14 +63,19 @@ def given_candidates(arguments: Arguments, done: str) -> Any:
     OSError
         If they cannot be read, or ``--outputFstat`` cannot be written.
     """
-    found: Any = jfstat.read_candidates(arguments.candidates)[: arguments.NumCandidatesToKeep]
+    found: Any = jfstat.read_candidates(arguments.candidates)
+    n_rows = len(found)
+    if "candidate" in found.colnames and "stage" in found.colnames:
+        found = jfstat.last_stage(found)
+        if len(found) < n_rows:
+            print(f"{n_rows} rows of a follow-up: the last stage of each of its {len(found)} candidate(s) is taken")
+    found = found[: arguments.NumCandidatesToKeep]
     if len(found) == 0:
         raise ValueError(f"--candidates {arguments.candidates} holds no candidates: nothing is to be {done}.")
     if arguments.numTwoF is not None:
-        if found.meta.get("n_twoF") is not None:
-            raise ValueError(
-                f"--numTwoF: {arguments.candidates} says n_twoF = {found.meta['n_twoF']}: leave the option out."
-            )
+        own = found.meta.get("n_twoF")
+        if own is not None and own > n_rows:  # else it may be the number of rows alone
+            raise ValueError(f"--numTwoF: {arguments.candidates} says n_twoF = {own}: leave the option out.")
         found.meta["n_twoF"] = arguments.numTwoF
     check_outputs([arguments.outputFstat])
     return found

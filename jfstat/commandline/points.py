@@ -109,7 +109,7 @@ def plan(arguments: Arguments) -> Work:
     start = times.start + min(float(series.since(times.start)[0]) for series in times)
     points = _points_of_file(arguments) if from_file else _points_of_grid(arguments, files)
     check_band(files, *(float(f(np.asarray(points["freq"]))) for f in (np.nanmin, np.nanmax)))
-    how = preparation(arguments)
+    how = preparation(arguments, points)
     if arguments.outputGrid is not None:
         check_outputs([arguments.outputGrid])
         return partial(_run_grid, points, arguments.outputGrid)
@@ -203,7 +203,11 @@ def _points_of_file(arguments: Arguments) -> Any:
     """
     name, reftime = arguments.gridFile, arguments.refTime
     if name.strip().endswith(".cff") or re.match(r"\s*\{.*=", name, re.DOTALL):
-        sources = [point for point, *_ in read_sources(name, "--gridFile")]
+        given = read_sources(name, "--gridFile")
+        sources = [source[0] for source in given]
+        transient = sum(len(source) > 2 and source[2] is not None for source in given)
+        if transient:
+            print(f"{transient} of {len(given)} source(s) are transient: 2F is of all data, see --transient-WindowType")
         known = [point.reftime is not None for point in sources]
         if reftime is None and any(known) and not all(known):
             raise ValueError("--gridFile has sources with and without refTime: give --refTime for those without.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -153,7 +154,7 @@ OPTIONS = {
     "guard": Option(
         "how far beyond the band to use the SFTs, Hz, as far as they go (default 1)", "HZ", number, default=1.0
     ),
-    "ephemeris": Option("solar-system ephemeris by name (default DE405)", "NAME"),
+    "ephemeris": Option("solar-system ephemeris by name (default DE405, or that of a table of candidates)", "NAME"),
     "ephemEarth": Option("instead: Earth's file; with --ephemSun", "FILE", Path),
     "ephemSun": Option("instead: the Sun's file; with --ephemEarth", "FILE", Path),
     "segments": Option("semi-coherent: cut the data into N segments and take the mean 2F", "N", count),
@@ -685,10 +686,14 @@ def ephemeris(arguments: Arguments) -> str | tuple[Path, Path] | None:
     return files
 
 
-def preparation(arguments: Arguments) -> dict[str, Any]:
-    """Return how data are prepared, as keywords of `jfstat.prepare`: noise floor, ephemeris and guard."""
-    how = dict(sqrt_sx=noise(arguments), guard=arguments.guard)
-    return how | {"ephemeris": ephemeris(arguments) or "DE405"}
+def preparation(arguments: Arguments, table: Any = None) -> dict[str, Any]:
+    """Return how data are prepared, as keywords of `jfstat.prepare`: noise floor, ephemeris and guard.
+
+    By default the ephemeris is that of the given table's search, if its meta names one.
+    """
+    stated = None if table is None else table.meta.get("ephemeris")
+    default = stated if re.fullmatch(r"DE\d+", str(stated)) else "DE405"
+    return dict(sqrt_sx=noise(arguments), guard=arguments.guard, ephemeris=ephemeris(arguments) or default)
 
 
 def segments_option(arguments: Arguments) -> str | None:

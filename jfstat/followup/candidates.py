@@ -70,8 +70,8 @@ class SearchedWith(NamedTuple):
     ----------
     parameters : tuple of str or None
         Names of the parameters that the search varied; None if the table does not say.
-    n_twoF : int
-        Number of values of 2F from which the candidates were chosen, 1 if the table does not say.
+    n_twoF : int or None
+        Number of values of 2F from which the candidates were chosen; None if the table does not say.
     line_prior : LinePrior
         Prior of lines for log10BSGL.
     bounds : dict of str to (float, float)
@@ -79,32 +79,34 @@ class SearchedWith(NamedTuple):
     """
 
     parameters: tuple[str, ...] | None
-    n_twoF: int
+    n_twoF: int | None
     line_prior: LinePrior
     bounds: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, found: AnyTable | Doppler, detectors: Sequence[str]) -> SearchedWith:
+    def of(cls, found: AnyTable | Doppler, detectors: Sequence[str], name: str = "found") -> SearchedWith:
         """Read what a table says about its search; prior odds of lines are equal if the search had other detectors.
+
+        `name` is for errors.
 
         Raises
         ------
         ValueError
             If the meta is of several tables, stacked in a way that joins their lists.
         """
-        meta, origin = getattr(found, "meta", {}), Provenance.of(found, name="found")
+        meta, origin = getattr(found, "meta", {}), Provenance.of(found, name=name)
         odds, names = meta.get("oLGX") or (), origin.detectors or ()
         bounds = meta.get("bounds") or {}
         if len(odds) not in (0, len(names)) or any(len(pair) != 2 for pair in bounds.values()):
             raise ValueError(
-                "found has meta of several tables in one: stack them by astropy's vstack(metadata_conflicts='silent') "
-                "after emptying the meta of all but the first."
+                f"{name} has meta of several tables in one: stack them by astropy's "
+                "vstack(metadata_conflicts='silent') after emptying the meta of all but the first."
             )
         given: dict[str, float] = dict(zip(names, odds, strict=False))
         own = tuple(given[name] for name in detectors) if given and set(detectors) <= set(given) else None
         return cls(
             searched_names(found),
-            int(meta.get("n_twoF") or 1),
+            int(meta["n_twoF"]) if meta.get("n_twoF") else None,
             LinePrior(float(meta.get("Fstar0") or 0), own),
             {name: (low, high) for name, (low, high) in bounds.items()},
         )

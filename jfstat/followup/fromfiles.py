@@ -260,7 +260,9 @@ def fstat_table_files(
     stack = points_from(parameter_columns(joined, "points", NEEDED), None)
     meta["parameters"] = list(varied_parameters(with_fields(stack, varied=tuple(meta["parameters"]))))
     loudest = np.max(joined["twoF" if segments is None else "mean_twoF"])
-    meta |= {"n_templates": n, "n_twoF": n, "false_alarm": float(false_alarm(loudest, n, meta.get("n_segments") or 1))}
+    n_twoF = max(n, meta["n_twoF"])
+    chance = float(false_alarm(loudest, n_twoF, meta.get("n_segments") or 1))
+    meta |= {"n_templates": n, "n_twoF": n_twoF, "false_alarm": chance}
     joined.meta = meta
     return joined
 

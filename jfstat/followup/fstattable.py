@@ -20,7 +20,7 @@ from jfstat.data.memory import device_of
 from jfstat.data.narrow import narrow_plan, narrowed
 from jfstat.data.narrowdata import NarrowData
 from jfstat.followup.batches import batch_sizes, reaches, too_many_nodes
-from jfstat.followup.candidates import read_rows, searched_names
+from jfstat.followup.candidates import SearchedWith, read_rows
 from jfstat.followup.neighbours import Group, neighbours
 from jfstat.followup.segmenttable import segment_columns
 from jfstat.geometry.source import at_reftime
@@ -104,9 +104,10 @@ def fstat_table(
         - other columns of `points` that do not depend on templates and data, such as names.
 
         Meta: version, reftime, detectors, ephemeris, start, tspan, tsft, n_sfts, sqrt_sx, parameters (names of the
-        frequency, of all that differ among the rows, and of those that the points' own meta names), n_templates and
-        n_twoF (the number of rows), Fstar0, oLGX and false_alarm, as in tables of `search`; with `transient`, the range
-        of windows; with segments, n_segments and segment_tspan.
+        frequency, of all that differ among the rows, and of those that the points' own meta names), n_templates,
+        n_twoF (the number of rows, or of the values of 2F from which a search chose them), Fstar0, oLGX and
+        false_alarm, as in tables of `search`, and bounds if the points' meta has them; with `transient`, the range of
+        windows; with segments, n_segments and segment_tspan.
 
     Raises
     ------
@@ -146,11 +147,16 @@ def fstat_table(
                 maps[row] = found[1:]
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
-    varied = varied_parameters(with_fields(rows.points, varied=searched_names(points)))
+    searched = SearchedWith.of(points, data.detectors, "points")
+    varied = varied_parameters(with_fields(rows.points, varied=searched.parameters))
     meta = Provenance.from_observation(data.observation, rows.reftime, varied).meta
-    meta |= {"n_templates": n, "n_twoF": n} | prior.meta
+    # candidates of a search were chosen from more values
+    n_twoF = max(n, searched.n_twoF or 0)
+    meta |= {"n_templates": n, "n_twoF": n_twoF} | prior.meta
+    if searched.bounds:
+        meta["bounds"] = {name: list(pair) for name, pair in searched.bounds.items()}
     twoF = columns["twoF" if data.n_segments is None else "mean_twoF"]
-    meta["false_alarm"] = float(false_alarm(twoF.max(), n, data.n_segments or 1)) if n else None
+    meta["false_alarm"] = float(false_alarm(twoF.max(), n_twoF, data.n_segments or 1)) if n else None
     if transient is not None:
         meta["transient"] = transient_meta(transient)
     table = in_units(columns, meta)

@@ -199,6 +199,8 @@ def ladder_of(
     problems = impossible(given)
     in_band = (given["freq"] >= sfts.frequencies[0]) & (given["freq"] <= sfts.frequencies[-1])
     sound = np.array([not problem for problem in problems], bool) & in_band
+    if len(sound) == 0:
+        raise ValueError("found holds no candidates: give a table with a row for each.")
     if not np.any(sound):
         why = next(filter(None, problems), "not refined: outside the SFTs' band").removeprefix("not refined: ")
         raise ValueError(f"found holds no candidate that can be followed up; the first: {why}.")

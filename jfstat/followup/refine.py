@@ -213,7 +213,7 @@ def refine(
         method = Method.checked(optimizer, wanted.max_steps, len(names))
         with progress_bar(int(np.sum(candidates.sound)), shown, "refine", "candidates") as advance:
             starts = None if given is None else read_rows(own, given, wanted.reftime, model).points
-            results = refined(own, candidates, Refining(free, around, searched.n_twoF, method), advance, starts)
+            results = refined(own, candidates, Refining(free, around, searched.n_twoF or 1, method), advance, starts)
         return results_table(own, some, candidates, results, names, searched, known, method)
 
     if window is None:

@@ -258,7 +258,7 @@ def results_table(
         columns["line"] = _lines_of(data, candidates, results, lines)
     origin = Provenance.from_observation(data.observation, candidates.reftime, names, of_sfts=False)
     meta = origin.meta | {
-        "n_twoF": searched.n_twoF,
+        **({} if searched.n_twoF is None else {"n_twoF": searched.n_twoF}),
         **searched.line_prior.meta,
         "bounds": {name: list(pair) for name, pair in searched.bounds.items()},
         "optimizer": method.name,

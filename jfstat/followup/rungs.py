@@ -97,17 +97,17 @@ class Ladder(NamedTuple):
     @property
     def knows_templates(self) -> bool:
         """Whether the candidates' table says from how many templates they were chosen."""
-        return self.searched.n_twoF > 1
+        return (self.searched.n_twoF or 1) > 1
 
     @property
     def n_templates(self) -> float:
         """Number of templates from which the candidates were chosen."""
-        return self.searched.n_twoF if self.knows_templates else UNKNOWN
+        return (self.searched.n_twoF or 1) if self.knows_templates else UNKNOWN
 
     @property
     def assumption(self) -> str:
         """What a message about chances says of the number of templates, if it is not known."""
-        return "" if self.knows_templates else f" (of {UNKNOWN:g} templates, since the table has no n_twoF in its meta)"
+        return "" if self.knows_templates else f" (of {UNKNOWN:g} templates, since the table has no n_twoF above 1)"
 
     @property
     def chosen_otherwise(self) -> float:

@@ -16,7 +16,7 @@ from jfstat.candidates.schema import known_column
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns
 from jfstat.files import text_of_named
 from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates, write_candidates
-from jfstat.io.lal.candidates import comment_lines, is_complete, meta_from_comments
+from jfstat.io.lal.candidates import comment_lines, is_complete, meta_from_comments, with_fixed_orbit
 from jfstat.public import public
 from jfstat.signal.parameters import SKY, is_parameter, spin_name
 
@@ -88,7 +88,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
         values = np.array(rows, np.float64)
     except ValueError as error:
         raise ValueError(f"path {str(path)!r} holds something other than numbers ({error}): correct it.") from None
-    columns = {name: values[:, i].copy() for i, name in enumerate(names)}
+    columns = with_fixed_orbit({name: values[:, i].copy() for i, name in enumerate(names)}, comments, path)
     meta = meta_from_comments(comments, path)
     if any(line.startswith("%%") for line in lines) and not is_complete(lines):
         raise ValueError(
@@ -104,9 +104,15 @@ def _meta_of_pyfstat(comments: list[str], path: Path) -> dict[str, float]:
     Raises
     ------
     ValueError
-        If there are several.
+        If there are several, or one is no number.
     """
-    given = {float(x) for line in comments for x in re.findall(r"'tref': ([0-9.]+(?:[eE][+-]?[0-9]+)?)", line)}
+    words = [x for line in comments for x in re.findall(r"'tref': ([^,}]*)", line)]
+    # a NumPy scalar is written as np.float64(...)
+    numbers = [re.fullmatch(r"(?:np\.\w+\()?([0-9.]+(?:[eE][+-]?[0-9]+)?)\)?", word.strip()) for word in words]
+    if None in numbers:
+        wrong = words[numbers.index(None)][:40]
+        raise ValueError(f"path {str(path)!r} gives the reference time {wrong!r} as 'tref', no number: correct it.")
+    given = {float(found[1]) for found in numbers if found}
     if len(given) > 1:
         raise ValueError(f"path {str(path)!r} gives several values of tref: leave one.")
     when = given.pop() if given else None

@@ -34,7 +34,7 @@ from jfstat.signal.values import (
 from jfstat.validation import as_float64
 
 HIGHEST = 0.5 * math.pi - 1e-7
-"""Largest declination of a centre, rad: second derivatives through alpha and delta lose 1e-16/cos^2(delta) to rounding."""
+"""Largest declination of a centre, rad: rounding puts 1e-16/cos^2(delta) into second derivatives."""
 SKY_CURVATURE = 0.3
 """Constant added to the metric of the sky, 1/rad^2, to keep a unit of a coordinate below 2 rad for short data."""
 ENOUGH_SFTS = 1000

@@ -86,9 +86,10 @@ def _found_lines(found: AnyTable, row: int, total: int | None) -> Iterator[str]:
         n_vetoed = int(np.sum(np.asarray(found["line_veto"]) != ""))
         yield f"  line veto: {found['line_veto'][row] or 'none'}; {n_vetoed} of {len(found)} are vetoed"
     if "outside" in found.colnames:
+        ranges = f"the ranges of {', '.join(meta['bounds'])}" if meta.get("bounds") else "their search's ranges"
         yield (
-            f"  {int(np.sum(found['outside']))} of {len(found)} lie outside the ranges of {', '.join(meta['bounds'])}, "
-            "as templates at their edges may: refine shows where signals are"
+            f"  {int(np.sum(found['outside']))} of {len(found)} lie outside {ranges}, as templates at their edges may: "
+            "refine shows where signals are"
         )
     if "transient" in meta:
         yield f"  the largest of {meta['transient']['n_windows']} windows at each point"

@@ -157,6 +157,26 @@ def test_files_of_ComputeFstatistic_v2_tell_what_it_varied(tmp_path, options, fk
     assert read_candidates(tmp_path / "cfs.txt").meta["parameters"] == varied
 
 
+FIXED = "--orbitasini=1.44 --orbitPeriod=68023.7 --orbitTp=1167470000 --orbitArgp=0.9"
+
+
+@pytest.mark.parametrize("read", [read_candidates, jfstat.read_templates])
+def test_a_fixed_orbit_of_ComputeFstatistic_v2_is_on_its_command_line_alone(tmp_path, read):
+    path = tmp_path / "cfs.txt"
+    orbit = dict(asini=1.44, period=68023.7, tp=1167470000.0, argp=0.9, ecc=0.0)
+    path.write_text(CFS.replace("--Delta=0.3", f"--Delta=0.3 {FIXED} --gridType=8"))
+    found = read(path)
+    assert {name: float(found[name].value[1]) if name != "ecc" else float(found[name][1]) for name in orbit} == orbit
+    assert found.colnames[-5:] == ["asini", "period", "tp", "argp", "ecc"]
+    path.write_text(CFS.replace("--Delta=0.3", f"--Delta=0.3 {FIXED} --gridType=6"))
+    assert "asini" not in read(path).colnames  # which ignores orbits
+    path.write_text(CFS.replace("--Delta=0.3", "--Delta=0.3 --orbitasini=0 --orbitPeriod=68023.7"))
+    assert "asini" not in read(path).colnames
+    path.write_text(CFS.replace("--Delta=0.3", f"--Delta=0.3 {FIXED.replace('1.44', 'x')}"))
+    with pytest.raises(ValueError, match="a command line whose orbit is not given in numbers"):
+        read(path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -15,7 +15,10 @@ PYFSTAT = """# search: GridSearch
 """
 
 
-@pytest.mark.parametrize(("tref", "expected"), [("1167501504", 1167501504), ("1167501504.5", 1167501504.5)])
+@pytest.mark.parametrize(
+    ("tref", "expected"),
+    [("1167501504", 1167501504), ("1167501504.5", 1167501504.5), ("np.float64(1167501504.0)", 1167501504)],
+)
 def test_the_reference_time_of_pyfstat_is_read(tref, expected, tmp_path):
     (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", tref))
     table = jfstat.read_templates(tmp_path / "grid.txt")
@@ -24,8 +27,12 @@ def test_the_reference_time_of_pyfstat_is_read(tref, expected, tmp_path):
 
 
 def test_pyfstat_may_state_none_or_several(tmp_path):
-    (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", "None"))
+    (tmp_path / "grid.txt").write_text(PYFSTAT.replace("#  'tref': TREF}", "# }"))
     assert jfstat.read_templates(tmp_path / "grid.txt").meta == {}
+    for wrong in ("None", "LIGOTimeGPS(1167501504, 0)"):
+        (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", wrong))
+        with pytest.raises(ValueError, match="as 'tref', no number: correct it"):
+            jfstat.read_templates(tmp_path / "grid.txt")
     (tmp_path / "grid.txt").write_text(PYFSTAT.replace("TREF", "1}\n# {'tref': 2"))
     with pytest.raises(ValueError, match="gives several values of tref: leave one"):
         jfstat.read_templates(tmp_path / "grid.txt")

@@ -115,7 +115,8 @@ def table_from_text(text: str, path: Path) -> QTable:
             )
         rows.append(words)
     values = np.array(rows, np.float64).reshape(len(rows), len(names))
-    return in_units({name: values[:, i].copy() for i, name in enumerate(names)}, meta_from_comments(comments, path))
+    columns = {name: values[:, i].copy() for i, name in enumerate(names)}
+    return in_units(with_fixed_orbit(columns, comments, path), meta_from_comments(comments, path))
 
 
 def is_complete(lines: list[str]) -> bool:
@@ -155,6 +156,46 @@ def meta_from_comments(comments: list[str], path: Path) -> Meta:
     return meta | ({} if searched is None else {"parameters": searched})
 
 
+def with_fixed_orbit(columns: dict[str, np.ndarray], comments: list[str], path: Path) -> dict[str, np.ndarray]:
+    """Return columns of templates with the orbit of ComputeFstatistic_v2's command line, if they have no orbit's.
+
+    It writes columns of an orbit only if one of its parameters has a range. With gridType 6 it ignores orbits.
+
+    Raises
+    ------
+    ValueError
+        If an option of the orbit is no number; `path` is for errors.
+    """
+    words = _command(comments)
+    if "asini" in columns or words is None or re.search(r"--gridType=6\b", words):
+        return columns
+    given = {name: re.search(rf"{_orbit_option(name)}=(\S+)", words) for name in ORBIT_COLUMNS}
+    try:
+        orbit = {name: float(found[1]) for name, found in given.items() if found}
+    except ValueError:
+        raise ValueError(
+            f"path {str(path)!r} has a command line whose orbit is not given in numbers: add columns "
+            f"{', '.join(ORBIT_COLUMNS)}."
+        ) from None
+    if not orbit.get("asini"):
+        return columns
+    n = len(next(iter(columns.values())))
+    return columns | {
+        name: np.full(n, orbit.get(name, 0.0)) for name in ORBIT_COLUMNS if name in orbit or name not in ORBIT_REQUIRED
+    }
+
+
+def _command(comments: list[str]) -> str | None:
+    """Return the command line that ComputeFstatistic_v2 writes, without quotation marks; None if there is none."""
+    command = next((line for line in comments if line.startswith("cmdline:")), None)
+    return None if command is None else re.sub(r"[\"']", "", command)
+
+
+def _orbit_option(name: str) -> str:
+    """Return ComputeFstatistic_v2's option for a parameter of an orbit."""
+    return f"--orbit{name if name == 'asini' else name.capitalize()}"
+
+
 def _number(word: str, always_float: bool) -> float:
     number = float(word)
     return number if always_float or number % 1 else int(number)
@@ -164,17 +205,15 @@ def _searched_by_cfs(comments: list[str]) -> list[str] | None:
     """Return the parameters that ComputeFstatistic_v2 varied, from its spin range and command line; None without
     these."""
     spins = next((line for line in comments if line.startswith("Spin-range at refTime: fkdot = [")), None)
-    command = next((line for line in comments if line.startswith("cmdline:")), None)
-    if spins is None or command is None:
+    words = _command(comments)
+    if spins is None or words is None:
         return None
     ranges = [text.split(":") for text in re.findall(r"\[(.*)\]", spins)[0].split(",")]
     varied = ["freq", *(spin_name(k) for k, (low, high) in enumerate(ranges) if k and float(low) != float(high))]
-    words = re.sub(r"[\"']", "", command)
     if any(_is_region(name, value) for name, value in re.findall(SKY_OPTIONS, words)):
         varied += SKY
     for name in ORBIT_FIELDS:
-        option = name if name == "asini" else name.capitalize()
-        band = re.search(rf"--orbit{option}Band=(\S+)", words)
+        band = re.search(rf"{_orbit_option(name)}Band=(\S+)", words)
         if band and float(band[1]):
             varied.append(name)
     return varied
