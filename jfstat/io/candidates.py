@@ -1,4 +1,4 @@
-"""Read and write files of candidates: ECSV, HDF5, and the text format of ComputeFstatistic_v2."""
+"""Read and write files of candidates: ECSV, HDF5, and the text format of ComputeFstatistic_v2; read Weave's FITS."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from jfstat.atomic import written_to
 from jfstat.candidates.tables import PlainTable
 from jfstat.files import content_of, unreadable
 from jfstat.io.lal.candidates import table_from_text, written_text
+from jfstat.io.lal.weave import SUFFIXES as FITS_SUFFIXES
+from jfstat.io.lal.weave import table_from_weave
 from jfstat.public import public
 
 if TYPE_CHECKING:
@@ -74,18 +76,20 @@ def _as_qtable(table: QTable | PlainTable) -> QTable:
 
 @public(path=kinds.path)
 def read_candidates(path: str | os.PathLike) -> QTable:
-    """Read a table of candidates that `write_candidates` or ComputeFstatistic_v2 wrote.
+    """Read a table of candidates that `write_candidates`, ComputeFstatistic_v2 or Weave wrote.
 
     Parameters
     ----------
     path : str or path
-        The suffix says how to read it, as in `write_candidates`.
+        The suffix says how to read it, as in `write_candidates`; ``.fits``: the output file of lalpulsar_Weave.
 
     Returns
     -------
     QTable
         Candidates with units. The meta of a text file holds only what its comments say: reftime, start, tspan,
-        detectors, ephemeris, version and counts.
+        detectors, ephemeris, version and counts. Of a file of Weave the candidates of all toplists are read, each once,
+        with ``mean_twoF_interpolated`` for its ``mean2F`` and, if it has recalculated them, ``mean_twoF``,
+        ``mean_twoF_H1``, ... and ``log10BSGL``; its other statistics and those of single segments are not.
 
     Raises
     ------
@@ -107,11 +111,13 @@ def read_candidates(path: str | os.PathLike) -> QTable:
             return _from_ecsv(content, path)
         if suffix in HDF5_SUFFIXES:
             return _from_hdf5(content, path)
+        if suffix in FITS_SUFFIXES:
+            return table_from_weave(content, path)
         return table_from_text(content.decode(), path)
     except Exception as error:  # readers raise whatever they stumble over in a damaged file
         if isinstance(error, ValueError) and str(error).startswith("path "):
             raise
-        kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES) else "ComputeFstatistic_v2 text"
+        kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES, *FITS_SUFFIXES) else "ComputeFstatistic_v2 text"
         raise ValueError(f"path {str(path)!r} is not a {kind} file of candidates: name another file.") from error
 
 
