@@ -219,7 +219,7 @@ def find_strain(
     _check_together(files)
     files = [file for file in files if file.start < high and file.start + file.n // file.rate > low]
     if not files:
-        raise ValueError(f"paths hold no strain from start={low:g} to end={high:g}.")
+        raise ValueError(f"paths hold no strain from start={low:.16g} to end={high:.16g}: give other times or files.")
     good = [_good(file, wanted_times, low, high) for file in files]
     return FilesOfStrain(get_detector(wanted) if own is None else own, tuple(files), _stretches(files, good))
 
