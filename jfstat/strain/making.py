@@ -302,8 +302,8 @@ def _asked_for(strain: Strain, making: Making, starts: Sequence[int]) -> Iterato
         x = None if stretch is None else strain.read(first, first + making.n)
         if stretch is None or x is None or not np.isfinite(x).all():
             raise ValueError(
-                f"timestamps: the series lacks finite samples of all of GPS {gps} to {gps + making.tsft:.16g}: leave it "
-                "out."
+                f"timestamps: the series lacks finite samples of all of GPS {gps} to {gps + making.tsft:.16g}: "
+                "leave it out."
             )
         yield first, stretch, x
 
