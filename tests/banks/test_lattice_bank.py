@@ -71,7 +71,7 @@ def drawn(centre, ranges, n, rng):
 @pytest.mark.parametrize("name", [x if x in QUICK else pytest.param(x, marks=pytest.mark.ci) for x in CASES])
 def test_no_random_signal_loses_more_than_the_mismatch(name):
     centre, ranges = CASES[name]
-    observation, m, n = gaps(2), 0.2, 25
+    observation, m, n = gaps(2), 0.2, 15
     bank = jfstat.lattice_bank(observation, centre, ranges, m)
     signals, _ = drawn(centre, ranges, n, np.random.default_rng(8))
     k = len(bank)

@@ -11,7 +11,12 @@ PROGRAM = Path(__file__).parents[1] / "several_devices.py"
 
 
 @pytest.mark.parametrize(
-    "what", ["all_of_them", *(pytest.param(x, marks=pytest.mark.ci) for x in ("out_of_memory", "every_kind"))]
+    "what",
+    [
+        "all_of_them",
+        pytest.param("out_of_memory", marks=pytest.mark.ci),
+        pytest.param("every_kind", marks=pytest.mark.slow),
+    ],
 )
 def test_several_devices(what):
     done = subprocess.run(

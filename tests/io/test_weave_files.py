@@ -73,7 +73,7 @@ def test_recalculated_statistics_are_those_of_the_templates(weave, sfts):
     np.testing.assert_allclose(own["log10BSGL"], both["log10BSGL"], rtol=0.05, atol=0.5)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_candidates_of_weave_are_followed_up(weave, sfts):
     found = jfstat.read_candidates(weave / "both.fits")[:2]
     last = jfstat.last_stage(jfstat.follow_up(sfts, found, sqrt_sx=SQRT_SX, progress=False))

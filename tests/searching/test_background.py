@@ -247,7 +247,10 @@ def test_thresholds_have_the_false_alarm_probability():
         jfstat.TwoF(),
         jfstat.BSGL(),
         jfstat.Transient(jfstat.TransientRange("rect", [START, START + 40000], [40000.0])),
-        jfstat.Transient(jfstat.TransientRange("rect", [START, START + 40000], [40000.0]), ranking="BtSG"),
+        pytest.param(
+            jfstat.Transient(jfstat.TransientRange("rect", [START, START + 40000], [40000.0]), ranking="BtSG"),
+            marks=pytest.mark.slow,
+        ),
         jfstat.MeanTwoF(),
         jfstat.Interpolated(0.1),
         jfstat.BestPath(1),

@@ -83,7 +83,7 @@ ORBIT = jfstat.Orbit(1.1, 40000.0, START + 1000.0, 0.1, 0.5)
     [
         pytest.param("recovery", None, marks=pytest.mark.ci),
         ("wandering", None),
-        pytest.param("wandering", ORBIT, marks=pytest.mark.ci),
+        pytest.param("wandering", ORBIT, marks=pytest.mark.slow),
     ],
 )
 def test_two_f_is_a_direct_sum(name, orbit):

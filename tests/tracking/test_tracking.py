@@ -195,7 +195,7 @@ def test_a_search_for_tracks(segments, bank, tmp_path):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("amplitude", [None, AMPLITUDE])
+@pytest.mark.parametrize("amplitude", [None, pytest.param(AMPLITUDE, marks=pytest.mark.slow)])
 def test_a_path_of_each_subband_of_each_template(segments, bank, amplitude):
     """Among all paths' ends, which `track` gives, the best in each millihertz; the signal is close to an edge."""
     statistic = jfstat.BestPath(1, amplitude, 1e-3)
