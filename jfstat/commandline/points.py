@@ -160,7 +160,7 @@ def _run(
         (wanted.stats, partial(jfstat.write_transient_stats, found), "their windows"),
         (wanted.maps, maps, "all windows of them"),
     )
-    print(f"{found.meta['n_twoF']} values of 2F in {time.perf_counter() - began:.1f} s")
+    print(f"{found.meta['n_templates']} values of 2F in {time.perf_counter() - began:.1f} s")
     first = 0 if wanted.loudest_first or not len(rows) else int(np.sum(rows < rows[0]))
     print("\n".join([jfstat.summary(found[first : first + 1], total=len(found)), *said]))
 
@@ -207,7 +207,7 @@ def _points_of_file(arguments: Arguments) -> Any:
         sources = [source[0] for source in given]
         transient = sum(len(source) > 2 and source[2] is not None for source in given)
         if transient:
-            print(f"{transient} of {len(given)} source(s) are transient: 2F is of all data, see --transient-WindowType")
+            print(f"{transient} of {len(given)} source(s) are transient: their windows are not used")
         known = [point.reftime is not None for point in sources]
         if reftime is None and any(known) and not all(known):
             raise ValueError("--gridFile has sources with and without refTime: give --refTime for those without.")

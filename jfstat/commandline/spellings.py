@@ -154,7 +154,10 @@ OPTIONS = {
     "guard": Option(
         "how far beyond the band to use the SFTs, Hz, as far as they go (default 1)", "HZ", number, default=1.0
     ),
-    "ephemeris": Option("solar-system ephemeris by name (default DE405, or that of a table of candidates)", "NAME"),
+    "ephemeris": Option(
+        "solar-system ephemeris by name (default DE405; refine, follow-up, points: the one that their table names)",
+        "NAME",
+    ),
     "ephemEarth": Option("instead: Earth's file; with --ephemSun", "FILE", Path),
     "ephemSun": Option("instead: the Sun's file; with --ephemEarth", "FILE", Path),
     "segments": Option("semi-coherent: cut the data into N segments and take the mean 2F", "N", count),
@@ -691,9 +694,12 @@ def preparation(arguments: Arguments, table: Any = None) -> dict[str, Any]:
 
     By default the ephemeris is that of the given table's search, if its meta names one.
     """
-    stated = None if table is None else table.meta.get("ephemeris")
-    default = stated if re.fullmatch(r"DE\d+", str(stated)) else "DE405"
-    return dict(sqrt_sx=noise(arguments), guard=arguments.guard, ephemeris=ephemeris(arguments) or default)
+    chosen, stated = ephemeris(arguments), None if table is None else table.meta.get("ephemeris")
+    if chosen is None and stated is not None:
+        chosen = stated if re.fullmatch(r"DE\d+", str(stated)) else None
+        if chosen is None:
+            print(f"the table's ephemeris, {stated}, has no name that is known: DE405 is used, see --ephemEarth")
+    return dict(sqrt_sx=noise(arguments), guard=arguments.guard, ephemeris=chosen or "DE405")
 
 
 def segments_option(arguments: Arguments) -> str | None:

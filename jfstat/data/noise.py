@@ -495,6 +495,19 @@ class NoiseFloor:
         """
         return psds[:, self.band.start - self.bins.start : self.band.stop - self.bins.start].mean(axis=1)
 
+    def all_band_means(self) -> np.ndarray:
+        """Return `band_means` of all SFTs, (n_sfts,) float64; there may be none.
+
+        Raises
+        ------
+        ValueError
+            See `psds`.
+        """
+        means = np.empty(len(self.series))
+        for rows, psds in self.psds():
+            means[rows] = self.band_means(psds)
+        return means
+
 
 def refuse_loud(power: float, detector: str) -> None:
     """Raise a ValueError if the sum of the squares of a detector's whitened samples is beyond `MOST_POWER`, or NaN."""

@@ -122,7 +122,7 @@ class Observation(Displayed):
 
     @property
     def has_data(self) -> jax.Array:
-        """Which detectors have SFTs of some weight, (D,) bool."""
+        """Which detectors have SFTs of some weight, (D,) bool; (K, D) of K segments."""
         return jnp.any(self.weight > 0, axis=-1)
 
     def reference(self, point: Doppler) -> jax.Array:
@@ -437,7 +437,7 @@ def observation_of_sfts(
     band = slice(int(np.searchsorted(f, low)), int(np.searchsorted(f, high, side="right")))
     band = slice(min(band.start, band.stop - 1), band.stop)
     each = [NoiseFloor(s, sfts.tsft, floor, band, band, noise) for s, floor in zip(sfts, floors, strict=True)]
-    weights, mean_inverse = noise_weights([np.concatenate([x.band_means(psds) for _, psds in x.psds()]) for x in each])
+    weights, mean_inverse = noise_weights([x.all_band_means() for x in each])
     response = noise.signal_response(band.stop - band.start)
     reference = reference_time(reftime, sfts.start)
     own = Span.of(sfts) if span is None else span

@@ -116,7 +116,8 @@ def fstat_table(
     ValueError
         If a column is missing or has another unit, a row is no possible template or does not fit the data, or
         `line_prior` is for another number of detectors, or no window of `transient` is within the data, or a table is
-        of templates with a phase model, whose function it cannot hold. No row is left out.
+        of templates with a phase model, whose function it cannot hold, or has meta of several tables in one. No row is
+        left out.
 
     Examples
     --------
@@ -132,6 +133,7 @@ def fstat_table(
     if transient is not None:
         check_within("transient", data.observation.ends, transient.t0, transient.tau, transient.end)
     prior = checked_prior(line_prior, len(data.detectors))
+    searched = SearchedWith.of(points, data.detectors, "points")
     rows = read_rows(data, _at_one_time(points) if isinstance(points, Doppler) else points, reftime, name="points")
     _require_all(rows.problems)
     n = len(rows.problems)
@@ -147,7 +149,6 @@ def fstat_table(
                 maps[row] = found[1:]
                 advance(1)
         columns |= dict(zip(TRANSIENT_COLUMNS, maps.T.copy(), strict=True))
-    searched = SearchedWith.of(points, data.detectors, "points")
     varied = varied_parameters(with_fields(rows.points, varied=searched.parameters))
     meta = Provenance.from_observation(data.observation, rows.reftime, varied).meta
     # candidates of a search were chosen from more values

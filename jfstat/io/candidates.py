@@ -16,7 +16,7 @@ from jfstat.atomic import written_to
 from jfstat.candidates.tables import PlainTable
 from jfstat.files import content_of, unreadable
 from jfstat.io.lal.candidates import table_from_text, written_text
-from jfstat.io.lal.weave import SUFFIXES as FITS_SUFFIXES
+from jfstat.io.lal.weave import START as FITS_START
 from jfstat.io.lal.weave import table_from_weave
 from jfstat.public import public
 
@@ -81,7 +81,8 @@ def read_candidates(path: str | os.PathLike) -> QTable:
     Parameters
     ----------
     path : str or path
-        The suffix says how to read it, as in `write_candidates`; ``.fits``: the output file of lalpulsar_Weave.
+        The suffix says how to read it, as in `write_candidates`, except for the FITS files of lalpulsar_Weave and
+        WeaveConcat, which may have any other.
 
     Returns
     -------
@@ -89,7 +90,8 @@ def read_candidates(path: str | os.PathLike) -> QTable:
         Candidates with units. The meta of a text file holds only what its comments say: reftime, start, tspan,
         detectors, ephemeris, version and counts. Of a file of Weave the candidates of all toplists are read, each once,
         with ``mean_twoF_interpolated`` for its ``mean2F`` and, if it has recalculated them, ``mean_twoF``,
-        ``mean_twoF_H1``, ... and ``log10BSGL``; its other statistics and those of single segments are not.
+        ``mean_twoF_H1``, ...; ``log10BSGL`` and ``log10BSGLtL``; its other statistics and those of single segments are
+        not.
 
     Raises
     ------
@@ -111,13 +113,14 @@ def read_candidates(path: str | os.PathLike) -> QTable:
             return _from_ecsv(content, path)
         if suffix in HDF5_SUFFIXES:
             return _from_hdf5(content, path)
-        if suffix in FITS_SUFFIXES:
+        if content.startswith(FITS_START):
             return table_from_weave(content, path)
         return table_from_text(content.decode(), path)
     except Exception as error:  # readers raise whatever they stumble over in a damaged file
         if isinstance(error, ValueError) and str(error).startswith("path "):
             raise
-        kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES, *FITS_SUFFIXES) else "ComputeFstatistic_v2 text"
+        kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES) else "ComputeFstatistic_v2 text"
+        kind = "Weave FITS" if content.startswith(FITS_START) else kind
         raise ValueError(f"path {str(path)!r} is not a {kind} file of candidates: name another file.") from error
 
 

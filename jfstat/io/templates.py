@@ -17,7 +17,7 @@ from jfstat.candidates.tables import AnyTable, in_units, parameter_columns
 from jfstat.files import text_of_named
 from jfstat.io.candidates import HDF5_SUFFIXES, read_candidates, write_candidates
 from jfstat.io.lal.candidates import comment_lines, is_complete, meta_from_comments, with_fixed_orbit
-from jfstat.io.lal.weave import SUFFIXES as FITS_SUFFIXES
+from jfstat.io.lal.weave import begins_as_fits
 from jfstat.public import public
 from jfstat.signal.parameters import SKY, is_parameter, spin_name
 
@@ -40,7 +40,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
     Parameters
     ----------
     path : str or path
-        ``.ecsv``, ``.hdf5`` and ``.h5``: tables written by `write_candidates`; ``.fits``: candidates of Weave,
+        ``.ecsv``, ``.hdf5`` and ``.h5``: tables written by `write_candidates`. A FITS file holds candidates of Weave,
         see `read_candidates`. Anything else is text with one row a line and comments after ``%`` or ``#``: a grid file
         of ComputeFstatistic_v2, ``freq alpha delta f1dot f2dot f3dot`` (gridType 6) or ``alpha delta`` (gridType 3, a
         sky grid); a file that it writes for ``--outputGrid`` or ``--outputFstat``; or a grid file of PyFstat's
@@ -68,7 +68,7 @@ def read_templates(path: str | os.PathLike) -> QTable:
         If the file names columns that are neither parameters nor known results.
     """
     path = Path(path)
-    if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES, *FITS_SUFFIXES):
+    if path.suffix.lower() in (".ecsv", *HDF5_SUFFIXES) or begins_as_fits(path):
         return read_candidates(path)
     if path.suffix.lower() == ".cff":
         raise ValueError(

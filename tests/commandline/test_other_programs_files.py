@@ -51,7 +51,8 @@ def test_candidates_of_a_search_keep_its_number_of_templates_and_its_ranges(file
     table.meta |= {"n_twoF": 10**7, "bounds": {"alpha": [2.0, 2.05]}, "ephemeris": "DE200", "parameters": ["freq"]}
     jfstat.write_candidates(table, tmp_path / "found.ecsv")
     assert main(["points", files, *DATA, f"--gridFile={tmp_path}/found.ecsv", f"--outputFstat={tmp_path}/p.ecsv"]) == 0
-    assert "1 of 1 lie outside the ranges of alpha" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 of 1 lie outside the ranges of alpha" in said and "\n1 values of 2F in" in said
     again = jfstat.read_candidates(tmp_path / "p.ecsv")
     assert again.meta["n_twoF"] == 10**7 and again.meta["n_templates"] == 1 and again.meta["ephemeris"] == "DE200"
     expected = false_alarm(float(again["twoF"][0]), 10**7)
@@ -81,12 +82,23 @@ def test_refined_tables_state_no_number_of_templates_that_nobody_stated(files, t
     assert len(jfstat.read_candidates(tmp_path / "4.ecsv")) == 1
 
 
+def test_an_ephemeris_without_a_known_name_is_said(files, tmp_path, capsys):
+    table = jfstat.template_table(POINT)
+    table.meta["ephemeris"] = "earth.dat.gz"
+    jfstat.write_candidates(table, tmp_path / "found.ecsv")
+    command = ["points", files, *DATA, f"--gridFile={tmp_path}/found.ecsv"]
+    assert main(command) == 0
+    assert "the table's ephemeris, earth.dat.gz, has no name that is known: DE405 is used" in capsys.readouterr().out
+    assert main([*command, "--ephemeris=DE405"]) == 0
+    assert "no name that is known" not in capsys.readouterr().out
+
+
 def test_transient_sources_are_counted(files, tmp_path, capsys):
     text = "[a]\nAlpha=2.1\nDelta=0.47\nFreq=50.0\nf1dot=-1e-9\nh0=1e-24\ncosi=0.3\npsi=0\nphi0=0\n"
     window = f"transientWindowType=rect\ntransientStartTime={START}\ntransientTau=3600\n"
     (tmp_path / "s.cff").write_text(f"{text}refTime={LATER}\n{window}{text.replace('[a]', '[b]')}refTime={LATER}\n")
     assert main(["points", files, *DATA, f"--gridFile={tmp_path}/s.cff", f"--outputFstat={tmp_path}/s.ecsv"]) == 0
-    assert "1 of 2 source(s) are transient: 2F is of all data, see --transient-WindowType" in capsys.readouterr().out
+    assert "1 of 2 source(s) are transient: their windows are not used" in capsys.readouterr().out
     both = jfstat.read_candidates(tmp_path / "s.ecsv")
     assert np.ptp(np.asarray(both["twoF"])) == 0
 

@@ -183,3 +183,14 @@ def test_the_first_bad_sft_is_named(monkeypatch, value, message, together):
     sfts["H1"].data[[6, 8]] = value
     with pytest.raises(ValueError, match=f"H1 at GPS {1_100_000_000 + 6 * 1800} has {message}"):
         jfstat.prepare(sfts, 49.99, 50.01, guard=0.01)
+
+
+def test_a_detector_may_lack_sfts_in_a_segment():
+    sfts = jfstat.simulate_sfts(["H1", "L1"], 1_100_000_000, 20 * 1800, 49.9, 50.1, sqrt_sx=1e-23)
+    first = sfts.select(detectors="L1", end=1_100_000_000 + 10 * 1800)
+    some = jfstat.join_sfts([sfts.select(detectors="H1"), first])
+    observed = jfstat.segment_observations(some, 2)
+    np.testing.assert_array_equal(observed.has_data, [[True, True], [True, False]])
+    np.testing.assert_array_equal(
+        jfstat.prepare(some, 49.99, 50.01, segments=2, guard=0.01).observation.has_data, observed.has_data
+    )
