@@ -18,7 +18,8 @@ def kepler(phase: jax.Array, ecc: jax.Array, p: jax.Array, q: jax.Array) -> jax.
 
     With p = q = 0 this is Kepler's equation for the time of emission. If p and q are the mean motion times the two
     amplitudes of the delay, `phase` is the orbital phase at the time of arrival (lalpulsar/lib/SSBtimes.c). Derivatives
-    follow from the implicit function theorem, exact to all orders.
+    follow from the implicit function theorem, exact to all orders; in a loop JAX forgets this rule where it takes a
+    second derivative in reverse mode, and stops: take forward over reverse, as `jax.hessian` does.
     """
     turns = jnp.floor(phase / (2 * jnp.pi) + 0.5)
     phase = phase - 2 * jnp.pi * turns  # the starting value below is good within half a turn
