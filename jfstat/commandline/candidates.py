@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jfstat
-from jfstat.commandline.spellings import OptionGroup, add, known_lines
+from jfstat.commandline.spellings import OptionGroup, add, known_lines, reftime_of
 from jfstat.commandline.words import count, number, words
 from jfstat.commandline.work import check_outputs
 
@@ -87,13 +87,13 @@ def fit_of(arguments: Arguments, found: Any, bounds: Any = None) -> jfstat.Fit:
     Raises
     ------
     OSError, ValueError
-        If neither the file nor ``--refTime`` says when, and frequencies change; or an option is out of range.
+        If neither the file nor ``--refTime`` says when, and frequencies change; if both do and differ; or an option is
+        out of range.
     """
-    reftime = found.meta.get("reftime")
+    reftime = reftime_of(arguments, found, "--candidates")
     if reftime is None:
-        reftime = arguments.refTime
         spins = [name for name in found.colnames if name.startswith("f") and name.endswith("dot")]
-        if reftime is None and any(np.any(found[name] != 0) for name in spins):
+        if any(np.any(found[name] != 0) for name in spins):
             raise ValueError(f"--refTime is missing: {arguments.candidates} does not say when its frequencies hold.")
     given = arguments.read("parameters", "mismatch", "bins")
     chosen = {name: value for name, value in given.items() if value is not None}

@@ -26,6 +26,7 @@ from jfstat.commandline.spellings import (
     frequency_step,
     line_prior,
     preparation,
+    reftime_of,
     segments,
     segments_option,
     windows,
@@ -213,13 +214,10 @@ def _points_of_file(arguments: Arguments) -> Any:
             raise ValueError("--gridFile has sources with and without refTime: give --refTime for those without.")
         return jfstat.template_table(sources, reftime=reftime)
     table: Any = read_grid(name)
-    own = table.meta.get("reftime")
-    if own is None:
-        table.meta.pop("reftime", None)
-    elif reftime is not None and jfstat.Doppler(0.0, 0.0, [1.0], own).reftime != reftime:
-        raise ValueError(f"--refTime is {reftime} and --gridFile's {own}: leave --refTime out.")
+    reftime = reftime_of(arguments, table, "--gridFile")
     if "freq" not in table.colnames:
         raise ValueError(f"--gridFile lacks the column 'freq': {name} holds no points; jfstat search takes templates.")
+    table.meta.pop("reftime", None)
     if reftime is not None:
         table.meta["reftime"] = reftime
     return table

@@ -702,6 +702,22 @@ def preparation(arguments: Arguments, table: Any = None) -> dict[str, Any]:
     return dict(sqrt_sx=noise(arguments), guard=arguments.guard, ephemeris=chosen or "DE405")
 
 
+def reftime_of(arguments: Arguments, table: Any, option: str) -> Any:
+    """Return the reference time that the table of an option states, or else ``--refTime``; None without either.
+
+    Raises
+    ------
+    ValueError
+        If the two contradict each other.
+    """
+    given, own = arguments.refTime, table.meta.get("reftime")
+    if own is None:
+        return given
+    if given is not None and jfstat.Doppler(0.0, 0.0, [1.0], own).reftime != given:
+        raise ValueError(f"--refTime is {given} and {option}'s {own}: leave --refTime out.")
+    return own
+
+
 def segments_option(arguments: Arguments) -> str | None:
     """Return the option that asks for segments, as users write it; None if there is none.
 

@@ -82,6 +82,16 @@ def test_refined_tables_state_no_number_of_templates_that_nobody_stated(files, t
     assert len(jfstat.read_candidates(tmp_path / "4.ecsv")) == 1
 
 
+@pytest.mark.parametrize(
+    "command", ["refine --candidates=", "follow-up --stages=2,1 --candidates=", "points --gridFile="]
+)
+def test_a_reference_time_beside_the_tables_is_refused(files, tmp_path, capsys, command):
+    jfstat.write_candidates(jfstat.template_table(POINT), tmp_path / "found.ecsv")
+    name, *options = f"{command}{tmp_path}/found.ecsv".split()
+    assert main([name, files, *options, f"--refTime={START}"]) != 0
+    assert f"--refTime is {START} and {options[-1].split('=')[0]}'s {LATER}: leave" in capsys.readouterr().err
+
+
 def test_an_ephemeris_without_a_known_name_is_said(files, tmp_path, capsys):
     table = jfstat.template_table(POINT)
     table.meta["ephemeris"] = "earth.dat.gz"
