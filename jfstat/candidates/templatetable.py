@@ -47,15 +47,16 @@ def template_table(
     Returns
     -------
     QTable
-        Columns ``freq`` (Hz), ``f1dot`` (Hz/s), ..., ``alpha``, ``delta`` (rad) and, if any template has an orbit,
-        its fields, with asini = 0 for isolated sources. Meta: reftime, if it is known.
+        Columns ``freq`` (Hz), ``f1dot`` (Hz/s), ..., ``alpha``, ``delta`` (rad) and, if any template has them, proper
+        motions and the fields of orbits, with asini = 0 for isolated sources. Meta: reftime, if it is known.
 
     Raises
     ------
     TypeError
         If `points` is neither.
     ValueError
-        If only some of single templates have a reference time and `reftime` is None, or `freq` holds no numbers.
+        If only some of single templates have a reference time and `reftime` is None, one of them has a phase model, or
+        `freq` holds no numbers.
 
     Examples
     --------
@@ -93,6 +94,8 @@ def _moved(stack: Doppler, reftime: GPSTime) -> Doppler:
 
 def _together(points: Sequence[Doppler], reftime: GPSTime | None) -> Doppler:
     """Return single templates as a stack, each with its reference time or, without one, the given."""
+    if any(point.model is not None for point in points):
+        raise ValueError("points hold a template with a phase model, which a list cannot: give one stack of templates.")
     times = [reftime if point.reftime is None else point.reftime for point in points]
     if any(x is None for x in times) and any(x is not None for x in times):
         raise ValueError("points are with and without a reference time: give reftime for those without.")
@@ -103,7 +106,10 @@ def _together(points: Sequence[Doppler], reftime: GPSTime | None) -> Doppler:
         orbits = [point.orbit for point in points]
         orbit = Orbit(*(np.array([float(getattr(x, name, ISOLATED[name])) for x in orbits]) for name in ORBIT_FIELDS))
     alpha, delta = (np.array([float(getattr(point, name)) for point in points]) for name in SKY)
+    motion = None
+    if any(point.motion is not None for point in points):
+        motion = np.stack([np.zeros(2) if point.motion is None else np.asarray(point.motion) for point in points])
     if times[0] is None:
-        return Doppler(alpha, delta, fkdot, None, orbit)
+        return Doppler(alpha, delta, fkdot, None, orbit, motion=motion)
     each = GPSTime(*(jnp.array([float(getattr(x, part)) for x in times]) for part in ("seconds", "nanoseconds")))
-    return Doppler(alpha, delta, fkdot, each, orbit)
+    return Doppler(alpha, delta, fkdot, each, orbit, motion=motion)

@@ -53,6 +53,21 @@ def test_a_table_of_templates_has_the_reference_time_that_is_given(tmp_path):
         assert moved["freq"].value == pytest.approx(f0 + f1 * (later - start), abs=1e-12)
 
 
+def test_single_templates_keep_their_proper_motions_and_have_no_models():
+    start, later = 1167458304, 1267458304
+    moving = jfstat.Doppler(1.0, 0.2, [100.0, -1e-9], start, motion=[1e-13, 2e-13])
+    both = jfstat.template_table([moving, jfstat.Doppler(1.1, 0.2, [100.1], start)], reftime=later)
+    alone = jfstat.template_table(moving, reftime=later)
+    assert [float(both[name].value[0]) for name in alone.colnames] == [
+        float(alone[name].value[0]) for name in alone.colnames
+    ]
+    assert both["pmra"].value[1] == both["pmdec"].value[1] == 0
+    assert both["delta"].value[0] == pytest.approx(0.2 + 2e-13 * (later - start), abs=1e-12)
+    model = jfstat.PhaseModel(lambda t, p: p["df"] * t, {"df": 1e-6})
+    with pytest.raises(ValueError, match="points hold a template with a phase model"):
+        jfstat.template_table([moving, jfstat.Doppler(1.1, 0.2, [100.1], start, model=model)])
+
+
 def test_files_that_lost_their_end_are_refused(tmp_path):
     grid = jfstat.template_table(jfstat.template_bank(1.1, 0.2, (-1e-9, 0.0, 1e-9)), [100.0, 100.1], reftime=1167458304)
     path = jfstat.write_templates(grid, tmp_path / "grid.txt")
