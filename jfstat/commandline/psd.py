@@ -89,6 +89,7 @@ def plan(arguments: Arguments) -> Work:
     """Return the estimate that the options ask for."""
     outputs = arguments.outputPSD, arguments.plot, arguments.spectrogram
     check_outputs(outputs)
+    _check_pictures({"--plot": arguments.plot, "--spectrogram": arguments.spectrogram})
     chosen: Any = dict(detectors=arguments.IFOs, start=arguments.startTime, end=arguments.endTime)
     files = jfstat.find_sfts(arguments.inputData, **chosen)
     (low, high), tsft = files.band, files.times.tsft
@@ -109,6 +110,22 @@ def plan(arguments: Arguments) -> Work:
     if size > 1:
         how["over_bins"] = arguments.PSDmthopBins
     return partial(_run, read, (fmin, fmax), arguments.blocksRngMed, how, outputs)
+
+
+def _check_pictures(paths: dict[str, str | None]) -> None:
+    """Raise a ValueError if matplotlib has no format for a picture's name; it is imported only if one is drawn."""
+    for option, path in paths.items():
+        if path is None:
+            continue
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        if _format(path) not in FigureCanvasBase.get_supported_filetypes():
+            raise ValueError(f"{option}={path} has an ending that matplotlib does not draw: give .png, .pdf or .svg.")
+
+
+def _format(path: str) -> str:
+    """Return the format of a picture by its file's ending."""
+    return Path(path).suffix.lstrip(".").lower() or "png"
 
 
 def _bin_size(arguments: Arguments, tsft: float) -> int:
@@ -150,5 +167,5 @@ def _drawn(path: str, parts: Any, plot: str) -> str:
     for i, part in enumerate(parts):
         getattr(jfstat.plots, plot)(figure.add_subplot(len(parts), 1, i + 1), part)
     with replacing(Path(path)) as file:
-        figure.savefig(file, format=Path(path).suffix.lstrip(".") or "png", dpi=150)
+        figure.savefig(file, format=_format(path), dpi=150)
     return path

@@ -98,6 +98,7 @@ SAID = [
     ([*MAKE, "--quality-bits=99"], "--quality-bits must be a sequence of names such as 'DATA'"),
     (["psd", "--inputData=*.sft", "--blocksRngMed=2", "--plot=a.png"], "--blocksRngMed must be a whole number"),
     (["psd", "--inputData=*.sft", "--blocksRngMed=9999", "--plot=a.png"], "lower --blocksRngMed."),
+    (["psd", "--inputData=*.sft", "--plot=a.xyz"], "--plot=a.xyz has an ending that matplotlib does not draw"),
     (["clean-sfts", "--sftDir=*.sft", "--fMax=-1", "--linefiles=L1:l.txt", "--outDir=new"], "and --fMax=-1.0 Hz"),
     (["split-sfts", "-D", "*.sft", "-fb", "0.1", "-fx", "0.2", "-n", "new"], "--frequency-bandwidth of 180 bins"),
     (
