@@ -26,9 +26,9 @@ ODDS = "log10BSGL", "log10BSGLtL"
 
 def begins_as_fits(path: Path) -> bool:
     """Return whether a regular file exists, which is no pipe that would be waited for, and begins as FITS files do."""
-    if not path.is_file():
-        return False
     try:
+        if not path.is_file():
+            return False
         with open(path, "rb") as file:
             return file.read(len(START)) == START
     except OSError:
