@@ -89,7 +89,6 @@ def plan(arguments: Arguments) -> Work:
     """Return the estimate that the options ask for."""
     outputs = arguments.outputPSD, arguments.plot, arguments.spectrogram
     check_outputs(outputs)
-    _check_pictures({"--plot": arguments.plot, "--spectrogram": arguments.spectrogram})
     chosen: Any = dict(detectors=arguments.IFOs, start=arguments.startTime, end=arguments.endTime)
     files = jfstat.find_sfts(arguments.inputData, **chosen)
     (low, high), tsft = files.band, files.times.tsft
@@ -142,10 +141,11 @@ def _bin_size(arguments: Arguments, tsft: float) -> int:
 
 def _run(read: Any, band: tuple[float, float], bins: int, how: dict[str, Any], outputs: tuple[str | None, ...]) -> None:
     """Read, estimate, print the median floors, write and draw."""
+    text, picture, pictures = outputs
+    _check_pictures({"--plot": picture, "--spectrogram": pictures})
     sfts = read()
     print(sfts)
     table: Any = jfstat.psd(sfts, *band, median_bins=bins, **how)
-    text, picture, pictures = outputs
     path = None if text is None else jfstat.write_psd(table, text)
     for name, n_sfts in zip(table.meta["detectors"], table.meta["n_sfts"], strict=True):
         floor = float(np.median(np.asarray(table[f"sqrt_sx_{name}"].value)))
