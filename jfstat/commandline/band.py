@@ -129,20 +129,9 @@ def band_of(arguments: Arguments) -> Band:
 
 
 def reference_of(arguments: Arguments, templates: Templates) -> Any:
-    """Return the reference time of the templates, by their table or ``--refTime``; None for the data's.
-
-    Raises
-    ------
-    ValueError
-        If the two contradict each other.
-    """
-    reftime = arguments.refTime
-    if templates.table is None or templates.table.reftime is None:
-        return reftime
-    own = templates.table.reftime.common
-    if reftime is not None and own != reftime:
-        raise ValueError(f"--refTime is {reftime} and --gridFile's {own.plain}: leave --refTime out.")
-    return own
+    """Return the reference time of the templates, by their table or ``--refTime``; None for the data's."""
+    own = None if templates.table is None else templates.table.reftime
+    return arguments.refTime if own is None else own.common
 
 
 def positive_band(arguments: Arguments) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import jfstat
-from jfstat.commandline.spellings import ORBIT_OPTIONS, SPINS, band_edges
+from jfstat.commandline.spellings import ORBIT_OPTIONS, SPINS, band_edges, reftime_of
 from jfstat.commandline.spellings import orbit as orbit_of
 
 if TYPE_CHECKING:
@@ -169,8 +169,7 @@ def templates_of(arguments: Arguments) -> Templates:
         if given:
             raise ValueError(f"{given} and --gridFile exclude each other: the file holds the templates.")
         table: Any = read_grid(arguments.gridFile)
-        if table.meta.get("reftime") is None and arguments.refTime is not None:
-            table.meta["reftime"] = arguments.refTime
+        table.meta["reftime"] = reftime_of(arguments, table, "--gridFile")
         return Templates(table=jfstat.bank_from_table(table), band=band)
     lattice = arguments.metricMismatch is not None
     spins = {name: _range(arguments, name) for name in SPINS}

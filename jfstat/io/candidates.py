@@ -108,19 +108,20 @@ def read_candidates(path: str | os.PathLike) -> QTable:
         content = content_of(path)
     except OSError as error:
         raise unreadable(path, error) from error
+    is_fits = content.startswith(FITS_START)
     try:
         if suffix == ".ecsv":
             return _from_ecsv(content, path)
         if suffix in HDF5_SUFFIXES:
             return _from_hdf5(content, path)
-        if content.startswith(FITS_START):
+        if is_fits:
             return table_from_weave(content, path)
         return table_from_text(content.decode(), path)
     except Exception as error:  # readers raise whatever they stumble over in a damaged file
         if isinstance(error, ValueError) and str(error).startswith("path "):
             raise
         kind = suffix if suffix in (".ecsv", *HDF5_SUFFIXES) else "ComputeFstatistic_v2 text"
-        kind = "Weave FITS" if content.startswith(FITS_START) else kind
+        kind = "Weave FITS" if is_fits else kind
         raise ValueError(f"path {str(path)!r} is not a {kind} file of candidates: name another file.") from error
 
 
