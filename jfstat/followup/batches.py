@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,9 +21,8 @@ FEW = 8
 """Largest batch of candidates that on a CPU wait longer for compilation than for anything else."""
 SIZES, DEVICE_SIZES = (1, 8, 32), (1, 64, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
-MOST_BATCHES = 8
-"""Largest number of batches of the middle size that an accelerator computes, which takes less time than to compile for
-the largest."""
+MANY = 512
+"""Number of candidates beyond which an accelerator takes longer to compute than to compile programs of other sizes."""
 LANES, DEVICE_LANES = 1 << 16, 1 << 23
 """Number of phases computed at a time, over all candidates, climbs or trial points, and nodes: as many as fit into a
 CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
@@ -48,7 +47,7 @@ class Climbing(NamedTuple):
     n_climbs : int
         Number of trial points from which to climb.
     candidates : int
-        Candidates whose climbs are computed together, a power of two.
+        Candidates around which one looks together, a power of two; as many climbs as theirs are computed together.
     trials : int
         Largest number of each candidate's trial points that are computed together.
     """
@@ -90,7 +89,7 @@ def climbing_for(data: FstatData, size: int, n_blocks: int, n_climbs: int, n_tri
     """
     nodes = len(data.detectors) * n_blocks * NODES
     lanes = LANES if _on_cpu(data) else DEVICE_LANES
-    # in a group all wait for the slowest climb, which a CPU can avoid
+    # a group is computed whole, even if it is not full, which a CPU can avoid
     most = batch_sizes(data)[1 if _on_cpu(data) else -1]
     candidates = min(size, most, _power_of_two(lanes // (n_climbs * nodes)))
     groups = -(-n_trials // max(1, lanes // (candidates * nodes)))
@@ -151,33 +150,35 @@ def too_many_nodes(data: FstatData, reach: np.ndarray) -> np.ndarray:
 
 def are_small(data: FstatData, reach: np.ndarray | float) -> np.ndarray:
     """Return whether narrow data of given reaches are so small that on accelerators they may be wider than needed, or
-    a batch filled up with copies, if this spares a compilation; (n,) bool."""
+    those of a whole batch take little memory, if this spares a compilation; (n,) bool."""
     return narrow_nodes(data, np.asarray(reach)) <= SMALL_NODES
 
 
 def programs_cost_more(data: FstatData, n: int) -> bool:
     """Return whether compiling programs takes longer than running them for n candidates: so on accelerators, unless
     there are many."""
-    return not _on_cpu(data) and n <= MOST_BATCHES * batch_sizes(data)[1]
+    return not _on_cpu(data) and n <= MANY
 
 
 def batch_size(data: FstatData, n: int, in_regions: bool = False) -> int:
-    """Return the size of the batches of n candidates: the smallest that holds all, or the largest; on accelerators the
-    middle one as long as there are few batches.
+    """Return the size of the batches of n candidates: the smallest that holds all, or the largest; on accelerators
+    always the largest, of which only the part that is filled takes time.
 
-    Batches of one size, some partly filled, take less time than a compilation for each of several sizes. A single
-    candidate has a batch for itself on accelerators, too, unless it is in a region that a stage of a follow-up left
-    (`in_regions`): it may be what is left of several, and then finds their programs.
+    A single candidate has a batch for itself on accelerators, too, unless it is in a region that a stage of a follow-up
+    left (`in_regions`): it may be what is left of several, and then finds their programs.
     """
     sizes = batch_sizes(data)
-    if programs_cost_more(data, n) and (n > 1 or in_regions):
-        return sizes[1]
+    if not _on_cpu(data) and (n > 1 or in_regions):
+        return sizes[-1]
     return next((size for size in sizes if size >= n), sizes[-1])
 
 
-def copies_cost_much(data: FstatData, reach: float) -> bool:
-    """Return whether filling up a batch with copies of a candidate would take much of an accelerator's memory."""
-    return not _on_cpu(data) and not are_small(data, reach)
+def narrow_batch_size(data: FstatData, reach: float, n: int, usual: int) -> int:
+    """Return the size of batches of n candidates whose narrow data have this reach: the usual one, or on accelerators,
+    where the narrow data of so many would take much memory, the middle one or 1."""
+    if _on_cpu(data) or are_small(data, reach):
+        return usual
+    return 1 if n == 1 else min(usual, batch_sizes(data)[1])
 
 
 def table_size(data: FstatData, n: int) -> int:
@@ -200,7 +201,7 @@ def wants_few_sizes(data: FstatData, size: int) -> bool:
     return size <= FEW or not _on_cpu(data)
 
 
-def batches(rows: np.ndarray, kind: np.ndarray, size: int, single: Collection[int] = frozenset()) -> Iterator[Batch]:
+def batches(rows: np.ndarray, kind: np.ndarray, size: Callable[[int, int], int]) -> Iterator[Batch]:
     """Yield batches of candidates of equal kind.
 
     Parameters
@@ -209,14 +210,12 @@ def batches(rows: np.ndarray, kind: np.ndarray, size: int, single: Collection[in
         Which candidates.
     kind : (n,) ndarray
         Kind of each candidate, equal within a batch.
-    size : int
-        Size of the batches.
-    single : collection of int
-        Kinds whose batch has size 1 if there is only one candidate of the kind.
+    size : callable
+        Size of the batches of a kind with so many candidates.
     """
     for value in np.unique(kind):
         members = np.flatnonzero(kind == value)
-        own = 1 if len(members) == 1 and value in single else size
+        own = size(int(value), len(members))
         for start in range(0, len(members), own):
             batch = members[start : start + own]
             yield Batch(rows[batch], batch[np.minimum(np.arange(own), len(batch) - 1)])

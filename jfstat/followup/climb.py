@@ -17,7 +17,7 @@ from jfstat.followup.groups import in_groups
 from jfstat.followup.look import parameter_limits
 from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
-from jfstat.maths.newton import CONVERGED, Climb, Maximum, begun, climbed, stepped
+from jfstat.maths.newton import CONVERGED, Climb, Maximum, climbed, stepped
 from jfstat.metrics.coordinates import Coordinates
 from jfstat.signal.possible import physical
 from jfstat.statistic.total import total_twoF
@@ -30,11 +30,12 @@ def climb(
     coordinates: Coordinates,
     free: FreeParameters,
     starts: jax.Array,
+    n: int | jax.Array,
     together: int,
     max_steps: int | jax.Array,
     optimizer: Optimizer | None,
 ) -> Maximum:
-    """Climb from each of k starts around each of n candidates, and return the ends, highest first.
+    """Climb from each of k starts around each of the first n of N candidates, and return the ends, highest first.
 
     A climb cannot begin at a start too far from the candidate: it then begins at the candidate.
 
@@ -46,9 +47,10 @@ def climb(
     coordinates : Coordinates
         Whitened coordinates, stacked.
     free : FreeParameters
-    starts : (n, k, p) float64
+    starts : (N, k, p) float64
+    n : () int32
     together : int, static
-        Number of candidates computed together, a divisor of n.
+        Number of candidates whose climbs are as many as are computed together, a divisor of N.
     max_steps : int or () int32
         Largest number of steps of each climb.
     optimizer : Optimizer or None, static
@@ -57,7 +59,7 @@ def climb(
     Returns
     -------
     Maximum
-        Ends of climbs with leading axes (n, k); with segments, values are sums over segments.
+        Ends of climbs with leading axes (N, k); with segments, values are sums over segments.
     """
 
     def height(near: NarrowData, coordinates: Coordinates) -> Callable[[jax.Array], jax.Array]:
@@ -69,15 +71,21 @@ def climb(
 
         return value
 
-    def newton(near: NarrowData, coordinates: Coordinates, starts: jax.Array) -> Maximum:
-        def step(near: NarrowData, coordinates: Coordinates, states: Climb) -> Climb:
-            value, limits = height(near, coordinates), parameter_limits(coordinates, free)
-            return jax.vmap(lambda at: stepped(value, at, limits, jnp.zeros_like(at.best.x)))(states)
+    n_all, k, p = starts.shape
 
-        states = jax.vmap(jax.vmap(begun))(starts)
-        return climbed(states, lambda states: jax.vmap(step)(near, coordinates, states), max_steps)
+    def newton() -> Maximum:
+        def step(numbers: jax.Array, climbs: Climb) -> Climb:
+            def one(candidate: jax.Array, at: Climb) -> Climb:
+                own, there = jax.tree.map(lambda x: x[candidate], (near, coordinates))
+                return stepped(height(own, there), at, parameter_limits(there, free), jnp.zeros_like(at.best.x))
 
-    def by(optimizer: Optimizer, near: NarrowData, coordinates: Coordinates, starts: jax.Array) -> Maximum:
+            return jax.vmap(one)(numbers // k, climbs)
+
+        ends = climbed(starts.reshape(n_all * k, p), step, together * k, n * k, max_steps)
+        return jax.tree.map(lambda x: x.reshape(n_all, k, *x.shape[1:]), ends)
+
+    def by(optimizer: Optimizer, own: tuple[NarrowData, Coordinates, jax.Array]) -> Maximum:
+        near, coordinates, starts = own
         value, limits = height(near, coordinates), parameter_limits(coordinates, free)
 
         def from_start(start: jax.Array) -> Maximum:
@@ -86,11 +94,11 @@ def climb(
 
         return jax.vmap(from_start)(starts)
 
-    def ends(group: tuple[NarrowData, Coordinates, jax.Array]) -> Maximum:
-        climbs = newton(*group) if optimizer is None else jax.vmap(partial(by, optimizer))(*group)
-        # of equal heights, a converged one
-        heights = jnp.where(jnp.isfinite(climbs.value), climbs.value, -jnp.inf)
-        order = jnp.argsort(-heights - jnp.where(climbs.status == CONVERGED, 1e-6, 0.0), axis=1)
-        return jax.vmap(lambda own, order: jax.tree.map(lambda x: x[order], own))(climbs, order)
-
-    return in_groups(ends, (near, coordinates, starts), together)
+    if optimizer is None:
+        ends = newton()
+    else:
+        ends = in_groups(jax.vmap(partial(by, optimizer)), (near, coordinates, starts), together, n)
+    # of equal heights, a converged one
+    heights = jnp.where(jnp.isfinite(ends.value), ends.value, -jnp.inf)
+    order = jnp.argsort(-heights - jnp.where(ends.status == CONVERGED, 1e-6, 0.0), axis=1)
+    return jax.vmap(lambda own, order: jax.tree.map(lambda x: x[order], own))(ends, order)

@@ -15,7 +15,7 @@ RATIO = 2
 """Step of the reach, as a ratio: candidates whose reaches are rounded up to the same one share programs."""
 REGION_RATIO = 4
 """The same in regions of a follow-up, whose sizes differ more from candidate to candidate."""
-SHARED_RATIO = 64
+SHARED_RATIO = 40
 """The same in such regions where compiling costs more than computing, and their least reach: most calls then need one
 reach."""
 

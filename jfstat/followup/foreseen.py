@@ -56,7 +56,7 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
             yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
         # though it runs first: those above take XLA longer
         regions = _placeholder(size, p, p), _placeholder(size, n_peaks, p)
-        program, arguments = surveying(data, points, free, how.around.mismatch, regions)
+        program, arguments = surveying(data, points, free, how.around.mismatch, regions, size)
         yield program.lower(*arguments)
     if programs_cost_more(data, n):
         # of tables of the usual size, which more candidates may exceed

@@ -81,8 +81,14 @@ class Looked(NamedTuple):
 
 
 @jit_with(NO_TRIALS, kept=True, static_argnames="climbing")
-def look(observation: Observation, near: NarrowData, surroundings: Surroundings, climbing: Climbing) -> Looked:
-    """Compute 2F around each of n candidates and choose where climbs begin.
+def look(
+    observation: Observation,
+    near: NarrowData,
+    surroundings: Surroundings,
+    n: int | jax.Array,
+    climbing: Climbing,
+) -> Looked:
+    """Compute 2F around the first n of N candidates and choose where climbs begin.
 
     Parameters
     ----------
@@ -90,6 +96,7 @@ def look(observation: Observation, near: NarrowData, surroundings: Surroundings,
     near : NarrowData
         Narrow data from `focus`. 2F is summed over segments if the data have any.
     surroundings : Surroundings
+    n : () int32
     climbing : Climbing, static
         Numbers of climbs and of candidates and trial points computed together.
     """
@@ -115,7 +122,7 @@ def look(observation: Observation, near: NarrowData, surroundings: Surroundings,
         return Looked(starts, tried, around, further)
 
     trials, widest = jnp.asarray(surroundings.trials), jnp.asarray(surroundings.widest)
-    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, widest), climbing.candidates)
+    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, widest), climbing.candidates, n)
 
 
 def further_shifts(observation: Observation, coordinates: Coordinates) -> jax.Array:

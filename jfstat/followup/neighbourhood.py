@@ -200,21 +200,24 @@ def survey(
     free: FreeParameters,
     mismatch: jax.Array | float,
     regions: tuple[jax.Array, jax.Array] | None,
+    n: int | jax.Array,
     together: int,
 ) -> Survey:
-    """Return whitened coordinates of a stack of templates that fit the data, and the regions to cover in them.
+    """Return whitened coordinates of the first n of a stack of N templates that fit the data, and the regions to cover
+    in them.
 
     Parameters
     ----------
     observation : Observation
     points : Doppler
-        Stack of n templates.
+        Stack of N templates.
     free : FreeParameters
     mismatch : float
-    regions : pair of (n, p, p) and (n, c, p) float64, optional
+    regions : pair of (N, p, p) and (N, c, p) float64, optional
         `spread` and `peaks` of `Neighbourhood`, restricted to the parameters of `free`.
+    n : () int32
     together : int, static
-        Number of templates to compute together, a divisor of n.
+        Number of templates to compute together, a divisor of N.
     """
 
     def one(pair: tuple[Doppler, tuple[jax.Array, jax.Array] | None]) -> Survey:
@@ -237,7 +240,7 @@ def survey(
         largest = jnp.max(jnp.where(jnp.isfinite(swings), swings, 0.0), initial=0.0)
         return Survey(coordinates, largest, axes, basis, offsets, present, along)
 
-    return in_groups(jax.vmap(one), (points, regions), together)
+    return in_groups(jax.vmap(one), (points, regions), together, n)
 
 
 def _ellipsoids(

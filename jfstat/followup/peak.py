@@ -107,9 +107,10 @@ def describe(
     surroundings: Surroundings,
     looked: Looked,
     climbs: Maximum,
+    n: int | jax.Array,
     together: int,
 ) -> Peak:
-    """Describe the highest peak around each of n candidates.
+    """Describe the highest peak around each of the first n of N candidates.
 
     Parameters
     ----------
@@ -121,13 +122,14 @@ def describe(
         From `look`.
     climbs : Maximum
         From `climb`.
+    n : () int32
     together : int, static
-        Number of candidates computed together, a divisor of n.
+        Number of candidates computed together, a divisor of N.
 
     Returns
     -------
     Peak
-        Peaks with a leading axis n.
+        Peaks with a leading axis N.
     """
     free, shifts = surroundings.free, jnp.asarray(surroundings.shifts)
 
@@ -187,7 +189,7 @@ def describe(
         )
 
     trials = jnp.asarray(surroundings.trials)
-    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, looked, climbs), together)
+    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, looked, climbs), together, n)
 
 
 def on_host(peaks: Peak, n: int) -> Peak:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -40,6 +39,7 @@ def surveying(
     free: FreeParameters,
     mismatch: float,
     regions: tuple[Any, Any] | None,
+    n: int,
 ) -> tuple[Jitted, tuple[Any, ...]]:
     """Return the program that surveys a batch of candidates, `survey`, and its arguments.
 
@@ -50,10 +50,13 @@ def surveying(
         As many templates as the batch has.
     free, mismatch, regions
         As in `survey`.
+    n : int
+        How many candidates there are in the batch.
     """
     size = len(points.alpha)
     seen = data.observation.in_few_sizes if wants_few_sizes(data, size) else data.observation
-    return suited(survey, data, size), (seen, points, free, mismatch, regions, compared_together(data, size))
+    own = seen, points, free, mismatch, regions, np.int32(n), compared_together(data, size)
+    return suited(survey, data, size), own
 
 
 class Programs(NamedTuple):
@@ -64,7 +67,7 @@ class Programs(NamedTuple):
     data : FstatData
     shared : Shared
     narrowing : tuple
-        Arguments of `focus`.
+        Arguments of `focus`: data, templates, reach and plan, and how many are computed together.
     climbing : Climbing
     method : Method
     """
@@ -114,37 +117,41 @@ class Programs(NamedTuple):
     def lowered(self, around: Surroundings) -> Iterator[jax.stages.Lowered]:
         """Yield the programs that `run` needs, the longest first."""
         names, like, together = around.coordinates.names, self.data.series, self.climbing.candidates
-        focused = self._suited(focus).lower(*self.narrowing)
+        focused = self._suited(focus).lower(*self._narrowing(self._size))
         near = self._observation, results_of(focused, like)
         starts = result_of_shape((self._size, self.climbing.n_climbs, len(names)), np.float64, like)
-        climbed = self._climb.lower(*near, around.coordinates, around.free, starts, *self._steps)
+        n = np.int32(self._size)
+        climbed = self._climb.lower(*near, around.coordinates, around.free, starts, n, *self._steps)
         yield climbed
         yield focused
-        looked = self._suited(look).lower(*near, around, self.climbing)
+        looked = self._suited(look).lower(*near, around, n, self.climbing)
         yield looked
         found = (results_of(x, like) for x in (looked, climbed))
-        yield self._suited(describe).lower(*near, around, *found, together)
+        yield self._suited(describe).lower(*near, around, *found, n, together)
 
-    def run(self, around: Surroundings, real: np.ndarray, later: Sequence[CompiledLater] = ()) -> Peak:
+    def run(self, around: Surroundings, n: int, later: Sequence[CompiledLater] = ()) -> Peak:
         """Return the highest peak around each candidate.
 
         Parameters
         ----------
         around : Surroundings
-        real : (size, 1, 1) bool
-            Whether a row of the batch is a candidate: rows that only fill it are not climbed.
+        n : int
+            How many candidates there are in the batch: results of rows that only fill it mean nothing.
         later : sequence of CompiledLater
             Programs that are needed later: Python lowers them while XLA still compiles these.
         """
         # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
         compile_together(self.lowered(around), later)
-        own = around.coordinates
-        climbed_from = replace(own, matrix=np.where(real, own.matrix, np.nan))
-        looked_around = around._replace(coordinates=climbed_from, trials=np.where(real, around.trials, np.nan))
-        near = self._observation, self._suited(focus)(*self.narrowing)
-        looked = self._suited(look)(*near, looked_around, self.climbing)
-        climbs = self._climb(*near, climbed_from, around.free, looked.starts, *self._steps)
-        return self._suited(describe)(*near, around, looked, climbs, self.climbing.candidates)
+        together = self.climbing.candidates
+        near = self._observation, self._suited(focus)(*self._narrowing(-(-n // together) * together))
+        filled = np.int32(n)
+        looked = self._suited(look)(*near, around, filled, self.climbing)
+        climbs = self._climb(*near, around.coordinates, around.free, looked.starts, filled, *self._steps)
+        return self._suited(describe)(*near, around, looked, climbs, filled, together)
+
+    def _narrowing(self, n: int) -> tuple[Any, ...]:
+        """Return the arguments of `focus` for the first n candidates."""
+        return *self.narrowing[:-1], np.int32(n), self.narrowing[-1]
 
     @property
     def _size(self) -> int:

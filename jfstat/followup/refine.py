@@ -22,7 +22,7 @@ from jfstat.followup.batches import (
     batch_size,
     batches,
     compared_together,
-    copies_cost_much,
+    narrow_batch_size,
     reaches,
     suited,
     too_many_nodes,
@@ -341,10 +341,10 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         points = jax.tree.map(lambda x, left=left: x[left], results.points)
         points = with_fields(points, orbit=None) if alike.isolated else points
         parts = []
-        for batch in batches(left, np.zeros(len(left)), size):
+        for batch in batches(left, np.zeros(len(left)), lambda *_: size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
-            program, arguments = surveying(data, some, free, around.mismatch, own)
+            program, arguments = surveying(data, some, free, around.mismatch, own, len(batch.rows))
             if not parts:
                 compile_together([program.lower(*arguments)], [alike.comparing])
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], program(*arguments)))
@@ -383,8 +383,8 @@ def _follow_round(
     how = alike.how
     groups = list(dict.fromkeys(own.shared for own, _ in covered.values()))
     group = np.array([groups.index(covered[row][0].shared) for row in left])
-    single = {number for number, shared in enumerate(groups) if copies_cost_much(data, shared.reach)}
-    each = list(batches(left, group, alike.batch_size(data), single))
+    usual = alike.batch_size(data)
+    each = list(batches(left, group, lambda kind, n: narrow_batch_size(data, groups[kind].reach, n, usual)))
 
     def programs_for(batch: Batch) -> tuple[Programs, Surroundings]:
         coordinates = jax.tree.map(lambda x: x[batch.places], known.coordinates)
@@ -429,11 +429,9 @@ def _follow_batch(
     """
     rows, own, n_twoF = batch.rows, alike.how.free, alike.how.n_twoF
     names_at = np.array([results.names.index(name) for name in own.names])
-    # a padding row of the batch has no trial points, and its climbs end where they begin
-    real = (np.arange(len(batch.places)) < len(rows))[:, None, None]
-    ends = programs.run(around, real, alike.later)
-    lost = misfits(data, ends.point)
-    peaks = on_host(ends, len(rows))
+    peaks = on_host(programs.run(around, len(rows), alike.later), len(rows))
+    filled = np.minimum(np.arange(len(batch.places)), len(rows) - 1)  # as many as a program takes
+    lost = misfits(data, jax.tree.map(lambda x: x[filled], peaks.point))
 
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]
@@ -480,9 +478,9 @@ def _start_mismatch(data: FstatData, starts: Doppler, results: Results, in_regio
     rows = np.flatnonzero(np.isfinite(results.twoF))
     size, seen = batch_size(data, len(rows), in_regions), data.observation.in_few_sizes
     program, together = suited(_mismatches, data, size), compared_together(data, size)
-    for batch in batches(rows, np.zeros(len(rows)), size):
+    for batch in batches(rows, np.zeros(len(rows)), lambda *_: size):
         pair = jax.tree.map(lambda x, at=rows[batch.places]: x[at], (results.points, starts))
-        lost[batch.rows] = np.asarray(program(seen, *pair, together))[: len(batch.rows)]
+        lost[batch.rows] = np.asarray(program(seen, *pair, np.int32(len(batch.rows)), together))[: len(batch.rows)]
     return lost
 
 
@@ -493,14 +491,17 @@ def programs_of_mismatches(
     size = batch_size(data, n, in_regions)
     pair = jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), stacks)
     program, together = suited(_mismatches, data, size), compared_together(data, size)
-    yield program.lower(data.observation.in_few_sizes, *pair, together)
+    yield program.lower(data.observation.in_few_sizes, *pair, np.int32(size), together)
 
 
 @jit_with(NO_TRIALS, kept=True, static_argnames="together")
-def _mismatches(observation: Observation, points: Doppler, others: Doppler, together: int) -> jax.Array:
-    """Return the `mismatch` of each pair of templates of two stacks, (n,) float64, so many of them at a time."""
+def _mismatches(
+    observation: Observation, points: Doppler, others: Doppler, n: int | jax.Array, together: int
+) -> jax.Array:
+    """Return the `mismatch` of each of the first n pairs of templates of two stacks of N, (N,) float64, so many of them
+    at a time."""
     each = jax.vmap(lambda pair: mismatch_of(observation, *pair))
-    return in_groups(each, (points, others), together)
+    return in_groups(each, (points, others), together, n)
 
 
 def _moved(points: Doppler, rows: np.ndarray, ends: Doppler, known: np.ndarray) -> Doppler:

@@ -240,9 +240,10 @@ def _first_region(own: Ladder, rows: np.ndarray) -> Neighbourhood:
     for some, stack in by_orbits(points):
         theirs = names if stack.orbit is not None else own.free.without(ORBIT_FIELDS).names
         at = np.array([names.index(name) for name in theirs])
-        for batch in batches(sound[some], np.zeros(len(some)), size):
+        for batch in batches(sound[some], np.zeros(len(some)), lambda *_: size):
             chosen = jax.tree.map(lambda x, at=some[batch.places]: x[at], stack)
-            regions = np.asarray(tracks_regions(own.tracks, chosen, theirs, 1 if on_cpu else size))
+            n, together = np.int32(len(batch.rows)), 1 if on_cpu else size
+            regions = np.asarray(tracks_regions(own.tracks, chosen, theirs, n, together))
             spread[np.ix_(batch.rows, at, at)] = regions[: len(batch.rows)]
     return own.around._replace(spread=np.sqrt(own.around.mismatch) * spread, peaks=_places(own, rows))
 

@@ -258,18 +258,22 @@ def _tracks_metric(slopes: Any, weight: Any) -> Any:
 
 
 @jit_with(NO_TRIALS, kept=True, static_argnames=("names", "together"))
-def tracks_regions(observation: Observation, points: Doppler, names: tuple[str, ...], together: int) -> jax.Array:
-    """Return the unit ball of the metric of tracks at each of n templates, as a `Neighbourhood`'s spread: (n, p, p).
+def tracks_regions(
+    observation: Observation, points: Doppler, names: tuple[str, ...], n: int | jax.Array, together: int
+) -> jax.Array:
+    """Return the unit ball of the metric of tracks at the first n of N templates, as a `Neighbourhood`'s spread:
+    (N, p, p).
 
     Parameters
     ----------
     observation : Observation
         Without segments.
     points : Doppler
-        Stack of n templates.
+        Stack of N templates.
     names : tuple of p str, static
+    n : () int32
     together : int, static
-        Number of templates to compute together, a divisor of n.
+        Number of templates to compute together, a divisor of N.
     """
 
     def one(point: Doppler) -> jax.Array:
@@ -278,7 +282,7 @@ def tracks_regions(observation: Observation, points: Doppler, names: tuple[str, 
         factor = jnp.linalg.cholesky(_tracks_metric(slopes, weight) + RIDGE * jnp.eye(len(names)))
         return jax.jacfwd(coordinates.values)(jnp.zeros(len(names))) @ jnp.linalg.inv(factor).T
 
-    return in_groups(jax.vmap(one), points, together)
+    return in_groups(jax.vmap(one), points, together, n)
 
 
 def _trial_points(before: np.ndarray, now: np.ndarray, along: np.ndarray) -> float:

@@ -87,6 +87,27 @@ class Climb(NamedTuple):
     undefined: jax.Array
 
 
+class Queue(NamedTuple):
+    """State of N searches, of which m are under way.
+
+    Attributes
+    ----------
+    number : (m,) int32
+        Which searches are under way; those from the number of searches on are none.
+    climbs : Climb
+        Their states.
+    waiting : () int32
+        Number of the search that begins next.
+    ends : Maximum
+        Ends of the searches that are over, with a leading axis N.
+    """
+
+    number: jax.Array
+    climbs: Climb
+    waiting: jax.Array
+    ends: Maximum
+
+
 def maximise(
     function: Callable[[jax.Array], jax.Array],
     start: jax.Array,
@@ -115,34 +136,55 @@ def maximise(
     -------
     Maximum
     """
-    return climbed(begun(start), lambda at: stepped(function, at, limits, otherwise), max_steps)
+    step = jax.vmap(lambda _, at: stepped(function, at, limits, otherwise))
+    return jax.tree.map(lambda x: x[0], climbed(start[None], step, 1, 1, max_steps))
 
 
-def climbed(states: Climb, step: Callable[[Climb], Climb], max_steps: int | jax.Array) -> Maximum:
-    """Take steps until all of some searches have ended, and return their ends.
+def climbed(
+    starts: jax.Array,
+    step: Callable[[jax.Array, Climb], Climb],
+    at_once: int,
+    n: int | jax.Array,
+    max_steps: int | jax.Array,
+) -> Maximum:
+    """Climb from each of N starts, m at a time, and return the ends.
+
+    Where a climb has ended the next one begins, so that none waits for the slowest of others.
 
     Parameters
     ----------
-    states : Climb
-        From `begun`, with any leading axes.
+    starts : (N, p) float64
     step : callable
-        Function that takes one step of every search, usually `stepped` under `jax.vmap`. A search under vmap, loop and
-        all, would do the same, but JAX traces a loop several times for each vmap around it.
+        Function of the numbers of m climbs, (m,) int32, and their states that takes one step of each, usually `stepped`
+        under `jax.vmap`.
+    at_once : int
+        How many climbs are computed at a time, m.
+    n : int or () int32
+        From how many starts, the first ones, to climb: the others are returned as they are, with the status NOWHERE.
     max_steps : int or () int32
     """
+    last = starts.shape[0] - 1
 
-    def running(state: Climb) -> jax.Array:
-        return (state.best.status == RUNNING) & (state.best.steps < max_steps)
+    def some(queue: Queue) -> Queue:
+        climbs = step(jnp.minimum(queue.number, last), queue.climbs)
+        running = (climbs.best.status == RUNNING) & (climbs.best.steps < max_steps)
+        ended = (queue.number < n) & ~running
+        at = jnp.where(ended, queue.number, last + 1)  # nothing is written there
+        ends = jax.tree.map(lambda x, own: x.at[at].set(own, mode="drop"), queue.ends, climbs.best)
+        number = jnp.where(ended, queue.waiting + jnp.cumsum(ended, dtype=jnp.int32) - 1, queue.number)
+        begin = jax.vmap(begun)(starts[jnp.minimum(number, last)])
+        climbs = jax.vmap(lambda new, a, b: jax.tree.map(lambda a, b: jnp.where(new, a, b), a, b))(ended, begin, climbs)
+        return Queue(number, climbs, queue.waiting + jnp.sum(ended, dtype=jnp.int32), ends)
 
-    def together(states: Climb) -> Climb:
-        going = running(states)
-        return jax.tree.map(
-            lambda new, old: jnp.where(going.reshape(going.shape + (1,) * (old.ndim - going.ndim)), new, old),
-            step(states),
-            states,
-        )
-
-    best = jax.lax.while_loop(lambda states: jnp.any(running(states)), together, states).best
+    at_once = min(at_once, last + 1)
+    every = jax.vmap(begun)(starts)
+    first = Queue(
+        number=jnp.arange(at_once, dtype=jnp.int32),
+        climbs=jax.tree.map(lambda x: x[:at_once], every),
+        waiting=jnp.asarray(at_once, jnp.int32),
+        ends=every.best._replace(status=jnp.full_like(every.best.status, NOWHERE)),
+    )
+    best = jax.lax.while_loop(lambda queue: jnp.any(queue.number < n), some, first).ends
     return best._replace(status=jnp.where(best.status == RUNNING, OUT_OF_STEPS, best.status).astype(jnp.int32))
 
 

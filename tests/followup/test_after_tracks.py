@@ -55,7 +55,7 @@ def test_the_region_is_the_unit_ball_of_tracks(sfts, signal):
     observation = jfstat.observation(sfts, reftime=START, sqrt_sx=SQRT_SX)
     point = signal[0]
     one = jax.tree.map(lambda x: np.asarray(x)[None], point)
-    spread = np.asarray(tracks_regions(observation, one, NAMES, 1))[0]
+    spread = np.asarray(tracks_regions(observation, one, NAMES, np.int32(1), 1))[0]
     times = np.concatenate([observation.start[0] + x for x in (450.0, 1350.0)])
     for angle in np.linspace(0, np.pi, 7):
         step = spread @ [np.cos(angle), np.sin(angle)]
