@@ -12,6 +12,11 @@ import numpy as np
 
 from jfstat.maths.vectors import angles, tangents, unit_vector
 
+FINE_STEP = 1e-4
+"""Distance of points of a boundary, rad, below which a whole parallel would have many more than cross a region."""
+ROUNDING = 1e-7
+"""Angle, rad, of which the cosine is hardly less than 1 in double precision."""
+
 
 class Region(Protocol):
     """A part of the sky that is to be searched."""
@@ -168,8 +173,10 @@ class Zone:
         for height in (self.low, self.high):
             if abs(height) >= 1:  # the plane does not cut the sphere
                 continue
-            line = circle(self.axis, height, step)
-            lines += _pieces(line, self.region.contains(line))
+            turns = (0.0, 2 * np.pi) if step > FINE_STEP else _turns_near(self.axis, height, *self.cap)
+            if turns is not None:
+                line = circle(self.axis, height, step, turns=turns)
+                lines += _pieces(line, self.region.contains(line))
         return lines
 
 
@@ -179,13 +186,32 @@ def _pieces(line: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
     return np.split(line, breaks)[0 if chosen[0] else 1 :: 2]
 
 
-def circle(axis: np.ndarray, height: float, step: float, radius: float | None = None) -> np.ndarray:
-    """Return points (k, 3) of the circle n . axis = height, no further apart than `step` rad.
+def _turns_near(axis: np.ndarray, height: float, centre: np.ndarray, radius: float) -> tuple[float, float] | None:
+    """Return between which angles the points of a `circle` lie in a cap; None if none does."""
+    along, across = centre @ axis, tangents(axis) @ centre
+    swing = float(np.sqrt(1 - height**2) * np.linalg.norm(across))
+    excess = np.cos(min(radius + ROUNDING, np.pi)) - height * along
+    if excess <= -swing:
+        return 0.0, 2 * np.pi
+    if excess > swing:
+        return None
+    middle, half = float(np.arctan2(across[1], across[0])), float(np.arccos(excess / swing))
+    return middle - half, middle + half
 
-    The last point equals the first.
+
+def circle(
+    axis: np.ndarray,
+    height: float,
+    step: float,
+    radius: float | None = None,
+    turns: tuple[float, float] = (0.0, 2 * np.pi),
+) -> np.ndarray:
+    """Return points (k, 3) of the circle n . axis = height, no further apart than `step` rad, between two angles.
+
+    The last point of a whole circle equals the first.
     """
     radius = float(np.sqrt(1 - height**2)) if radius is None else radius
-    turn = np.linspace(0, 2 * np.pi, _n_points(2 * np.pi * radius, step, least=24))
+    turn = np.linspace(*turns, _n_points((turns[1] - turns[0]) * radius, step, least=24))
     return height * axis + radius * (np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ tangents(axis))
 
 
@@ -205,4 +231,4 @@ def _n_points(length: float, step: float, least: int = 2) -> int:
 
     The number is at least `least`.
     """
-    return max(least, int(np.ceil(length / step)) + 1)
+    return max(least, int(np.ceil(length / step)) + 1) if length > 0 else least
