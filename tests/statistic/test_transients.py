@@ -1,5 +1,6 @@
 """Transient signals: 2F against direct sums and LALSuite; maps, Bayes factors, derivatives, noise."""
 
+from dataclasses import replace
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -113,6 +114,17 @@ def test_maps_as_other_devices_than_cpus_compute_them(shape, monkeypatch):
     jax.clear_caches()
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert not np.array_equal(found, expected) or shape == "rectangular"  # the order of the sums differs
+
+
+@pytest.mark.parametrize("shape", ["rectangular", "exponential"])
+def test_windows_in_gaps_have_two_f_of_noise(shape):
+    """There sums are differences of sums over the slices before and after the gap."""
+    atoms = fake_atoms(3)
+    fields = {name: getattr(atoms, name).at[..., 10:30].set(0.0) for name in ("Fa", "Fb", "A", "B", "C")}
+    atoms = replace(atoms, **fields)
+    first, last = (float(x) + START for x in (atoms.start[10], atoms.end[29]))
+    t0, tau = np.linspace(first, first + 0.4 * (last - first), 7), np.array([0.02, 0.1, 0.15]) * (last - first)
+    np.testing.assert_array_equal(jfstat.transient_map(atoms, shape, t0, tau).twoF, 4.0)
 
 
 def test_common_ends_of_windows():
