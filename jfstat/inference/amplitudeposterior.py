@@ -14,10 +14,9 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.bstat import at_orientation, unit_of_h0
+from jfstat.inference.bstat import at_orientation, orientations_that_count, unit_of_h0
 from jfstat.inference.density import PosteriorDensity
 from jfstat.inference.joint import Part, joint_posterior
-from jfstat.inference.orientations import orientations
 from jfstat.public import public
 from jfstat.signal.templates import Amplitude, Doppler, template
 from jfstat.statistic.amplitude import amplitude_of
@@ -182,6 +181,6 @@ def amplitude_posterior_of(
 ) -> AmplitudePosterior:
     """Return the posterior for the likelihood at one template, with n samples, without any checks."""
     part = Part(partial(at_orientation, likelihood), prior.h0, unit)
-    found = joint_posterior([part], orientations(likelihood, prior), key, n)
+    found = joint_posterior([part], orientations_that_count(likelihood, prior, unit), key, n)
     samples = amplitude_of(found.h0[0], found.cosi, found.psi, found.phi0[0])
     return AmplitudePosterior(found.log_bstat, samples, found.densities[0].values, found.densities[0].density)

@@ -229,7 +229,7 @@ def one_period(prior: Any) -> Any:
 
 def cut_beyond_a_period(prior: Normal) -> jax.Array:
     """Return whether a normal prior of psi is wider than the period and has an edge where its density matters."""
-    low, high = prior.range
+    low, high = prior.range()
     far = EDGE * prior.sigma
     cut = (prior.minimum > prior.mu - far) | (prior.maximum < prior.mu + far)
     return cut & (high - low > (1 + WHOLE) * PERIOD)

@@ -16,7 +16,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.data.narrowdata import NarrowData
 from jfstat.inference.amplitudeprior import AmplitudePrior
 from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal
-from jfstat.inference.orientations import LEAST_EIGENVALUE, TINY, orientations
+from jfstat.inference.orientations import LEAST_EIGENVALUE, TINY, OnGrid, OnSphere, orientations
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
 from jfstat.statistic.fstat import noise_level
@@ -126,7 +126,7 @@ def range_of_h0(prior: Distribution | None, z: jax.Array, q: jax.Array) -> tuple
     last = jnp.minimum(jnp.where(best < low, nearest + EFOLDINGS / slope, best + ABOVE * width), high)
     rising = jnp.maximum(nearest - EFOLDINGS / slope, jnp.minimum(0.5 * nearest, 2 / slope))
     peaked = jnp.minimum(jnp.maximum(best - BELOW * width, 0.5 * width), last - 0.5 * width)
-    first = jnp.where(z / q > end, jnp.maximum(rising, best - BELOW * width), peaked)
+    first = jnp.where(z / q > end, jnp.maximum(rising, nearest - BELOW * width), peaked)
     return jnp.clip(first, low, last), last
 
 
@@ -168,9 +168,10 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
     phi0 is integrated analytically, h0 too if its prior is half-normal or the improper uniform one, and by sums
     otherwise. For isotropic orientations cosi and psi are summed where the likelihood needs it, with errors of some
     1e-4 of the logarithm for any 2F, and of 1e-3 where the antenna matrix has a condition number of 1000 or more;
-    derivatives are right to some 1e-4. Other priors of cosi and psi are summed on a grid, of 96 values of psi and 96 of
-    cosi, or 192 in inclination if only psi has a prior. It resolves signals of 2F up to 1000 if the two polarisations
-    are measured about equally well.
+    derivatives are right to some 1e-4. With a prior of h0 whose least value lies above the best one, errors are some
+    1e-3 for 2F of 100 and up to 1 for louder signals. Other priors of cosi and psi are summed on a grid over the part
+    of their range in which the integrand counts, with errors of some 1e-3 for 2F up to 1e5 and condition numbers up to
+    300.
 
     Examples
     --------
@@ -195,8 +196,21 @@ def unit_of_h0(data: FstatData | NarrowData) -> jax.Array:
     return 1 / jnp.sqrt(jnp.sum(count * noise_level(observation)))
 
 
+def orientations_that_count(
+    likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array
+) -> OnSphere | OnGrid:
+    """Return orientations that resolve the likelihood at one template, times the prior, averaged over h0 and phi0."""
+    fixed, of_h0, scale = jax.tree.map(jax.lax.stop_gradient, (likelihood, prior.h0, unit))
+
+    def over_amplitudes(cosi: jax.Array, psi: jax.Array) -> jax.Array:
+        own = at_orientation(fixed, cosi, psi)
+        return log_over_h0(of_h0, scale, own.z, own.q)
+
+    return orientations(likelihood, prior, over_amplitudes)
+
+
 def log_bstat_of(likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array) -> jax.Array:
     """Compute `log_bstat` from the likelihood at one template, () float64, without any checks."""
-    nodes = orientations(likelihood, prior).nodes
+    nodes = orientations_that_count(likelihood, prior, unit).nodes
     own = at_orientation(likelihood, nodes.cosi, nodes.psi)
     return logsumexp(nodes.log_weight + log_over_h0(prior.h0, unit, own.z, own.q))

@@ -21,7 +21,7 @@ from jfstat.maths.pytrees import registered, set_fields
 from jfstat.validation import NumberLike, as_float64, require, shown
 
 SIGMAS = 6.0
-"""Range of normal distributions that counts in integrals, in standard deviations."""
+"""Range of normal distributions that counts in integrals of smooth functions, in standard deviations."""
 LEAST_LEFT = 1e-9
 """Least part of a normal distribution that may be left when it is cut."""
 
@@ -66,9 +66,9 @@ class _Ended(Displayed):
     def high(self) -> jax.Array:
         return self.maximum
 
-    @property
-    def range(self) -> tuple[jax.Array, jax.Array]:
-        """Ends of the range that counts in integrals."""
+    def range(self, sigmas: jax.Array | float = SIGMAS) -> tuple[jax.Array, jax.Array]:
+        """Return the ends of the range that counts in integrals, of normal distributions so many standard deviations
+        around the mean."""
         return self.minimum, self.maximum
 
 
@@ -283,11 +283,11 @@ class Normal(_Ended):
         if abs(self._below(self.maximum) - self._below(self.minimum)) < LEAST_LEFT:
             raise ValueError("Normal holds next to nothing between minimum and maximum: give another mu or sigma.")
 
-    @property
-    def range(self) -> tuple[jax.Array, jax.Array]:
-        """Ends of the range that counts in integrals: near the mean, or the end of the range nearest to it."""
-        numbers = module_for(self.mu, self.sigma, self.minimum, self.maximum)
-        nearest, far = numbers.clip(self.mu, self.minimum, self.maximum), SIGMAS * self.sigma
+    def range(self, sigmas: jax.Array | float = SIGMAS) -> tuple[jax.Array, jax.Array]:
+        """Return the ends of the range that counts in integrals, so many standard deviations around the mean, or around
+        the end of the range nearest to it."""
+        numbers = module_for(self.mu, self.sigma, self.minimum, self.maximum, sigmas)
+        nearest, far = numbers.clip(self.mu, self.minimum, self.maximum), sigmas * self.sigma
         return numbers.maximum(self.minimum, nearest - far), numbers.minimum(self.maximum, nearest + far)
 
     @property

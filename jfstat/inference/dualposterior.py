@@ -25,7 +25,7 @@ from jfstat.inference.dualharmonic import (
     of_l2m1,
 )
 from jfstat.inference.joint import Part, joint_posterior
-from jfstat.inference.orientations import TINY, OnGrid
+from jfstat.inference.orientations import TINY, grid_of
 from jfstat.maths.arrays import any_traced
 from jfstat.public import public
 from jfstat.signal.templates import Doppler, template
@@ -110,8 +110,8 @@ def dual_harmonic_posterior(
 
     Notes
     -----
-    cosi and psi are summed on a grid of 96 by 96 values, which resolves signals of 2F up to some 1000 in either
-    harmonic if the two polarisations are measured about equally well.
+    cosi and psi are summed on a grid over the part of their range in which the integrand counts, which resolves signals
+    of 2F up to some 1e5 in either harmonic.
 
     Examples
     --------
@@ -178,11 +178,20 @@ def dual_posterior_of(
     of21: OfHarmonic, of22: OfHarmonic, prior: DualHarmonicPrior, key: jax.Array, n: int
 ) -> DualHarmonicPosterior:
     """Return the posterior for likelihoods and units of the two harmonics, with n samples, without any checks."""
-    parts = [
-        Part(partial(_at_l2m1, of21[0]), prior.c21, of21[1]),
-        Part(partial(_at_l2m2, of22[0]), prior.c22, of22[1]),
-    ]
-    found = joint_posterior(parts, OnGrid(prior.orientation), key, n)
+
+    def parts(of21: OfHarmonic, of22: OfHarmonic, prior: DualHarmonicPrior) -> list[Part]:
+        return [
+            Part(partial(_at_l2m1, of21[0]), prior.c21, of21[1]),
+            Part(partial(_at_l2m2, of22[0]), prior.c22, of22[1]),
+        ]
+
+    fixed = jax.tree.map(jax.lax.stop_gradient, (of21, of22, prior))
+
+    def over_amplitudes(cosi: jax.Array, psi: jax.Array) -> jax.Array:
+        return sum((part.over_h0(part.at(cosi, psi)) for part in parts(*fixed)), jnp.zeros_like(cosi))
+
+    chosen = grid_of([own[0] for own in fixed[:2]], prior.orientation, over_amplitudes)
+    found = joint_posterior(parts(of21, of22, prior), chosen, key, n)
     samples = dual_amplitude_of(*found.h0, found.cosi, found.psi, *found.phi0)
     return DualHarmonicPosterior(found.log_bstat, samples, *found.densities)
 

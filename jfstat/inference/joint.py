@@ -116,7 +116,13 @@ def _density(part: Part, own: AtOrientation, log_weight: jax.Array, counts: jax.
     def log_density(h0: jax.Array) -> jax.Array:
         return logsumexp(log_weight + averaged_over_phi0(own, h0)) + _log_prior(part.prior, part.unit, h0)
 
-    return PosteriorDensity(h0, jnp.exp(jax.lax.map(log_density, h0, batch_size=AT_ONCE)))
+    coarse = jax.lax.map(log_density, h0, batch_size=AT_ONCE)
+    # the range may be much wider than where most of the probability is: more amplitudes there
+    more = _drawn(jnp.linspace(0.0, 1.0, POINTS), h0, coarse)
+    values = jnp.concatenate([h0, more])
+    density = jnp.exp(jnp.concatenate([coarse, jax.lax.map(log_density, more, batch_size=AT_ONCE)]))
+    order = jnp.argsort(values)
+    return PosteriorDensity(values[order], density[order])
 
 
 def averaged_over_phi0(own: AtOrientation, h0: jax.Array) -> jax.Array:
@@ -188,7 +194,7 @@ def resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:
 
 
 def _drawn(u: jax.Array, x: jax.Array, log_density: jax.Array) -> jax.Array:
-    """Return the value below which there is a fraction u of a density that is known at some values in order."""
+    """Return the values below which there are fractions u of a density that is known at some values in order."""
     density = jnp.exp(log_density - jnp.max(log_density))
     below = integral_below(x, density)
     return jnp.interp(u * below[-1], below, x)

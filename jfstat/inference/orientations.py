@@ -7,10 +7,14 @@ is F cos^2(theta/2). The density of the prior diverges, integrably, at the two p
 each of these three points polar angles with a logarithmic radius make the integrand smooth however narrow the peak is
 and however differently the two polarisations are measured, so that equally spaced sums converge exponentially. Each
 sum has the share of the integrand that the distances from the three points give it.
+
+With a prior of cosi or psi the integrand is summed on a grid over the part of the prior's range in which it counts. The
+part is found by looking at coarse grids, each of which lies in the part that counted in the one before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -26,7 +30,7 @@ from jfstat.inference.amplitudeprior import (
     cut_beyond_a_period,
     is_distribution,
 )
-from jfstat.inference.distributions import Distribution, Normal
+from jfstat.inference.distributions import SIGMAS, Distribution, Normal
 from jfstat.statistic.combine import AntennaMatrix
 from jfstat.statistic.likelihood import AmplitudeLikelihood
 
@@ -52,6 +56,12 @@ GRID = 96
 """Number of values of cosi, and of psi, where the prior of either is not isotropic."""
 FINER_GRID = 192
 """Number of values of cosi where it has no prior and psi has one: evenly spaced in inclination, few lie near zero."""
+CELLS, LOOKS = 32, 5
+"""Number of cells, in cosi and in psi, in which one looks where the integrand counts, and how often."""
+COUNTS = 40.0
+"""Logarithm of the largest value of the integrand over the least that counts."""
+WHOLE = ((0.0, 1.0), (0.0, 1.0))
+"""The whole ranges of cosi and psi, as fractions."""
 WRAPPED = 8
 """Periods of psi on each side that a normal prior reaches, if its standard deviation is less than one."""
 LEAST_EIGENVALUE = 1e-12
@@ -164,9 +174,15 @@ class OnGrid(NamedTuple):
     Attributes
     ----------
     prior : AmplitudePrior
+    sigmas : () float64
+        Standard deviations to which normal priors reach.
+    box : (2, 2) float64
+        Between which fractions of the ranges of cosi and psi the nodes lie.
     """
 
     prior: AmplitudePrior
+    sigmas: jax.Array | float = SIGMAS
+    box: jax.Array | tuple[tuple[float, float], ...] = WHOLE
 
     @property
     def nodes(self) -> Orientations:
@@ -196,12 +212,54 @@ class OnGrid(NamedTuple):
     def _at(self, u: jax.Array, v: jax.Array, share_u: jax.Array, share_v: jax.Array) -> Orientations:
         """Return orientations at fractions of the ranges, (n,), of cells with given logarithms of their fractions."""
         # isotropic: in the inclination, in which amplitudes that go to zero face on are smooth, too
-        known = self.prior.cosi, self.prior.psi
-        cosi, of_cosi = _between(known[0], u) if known[0] is not None else _isotropic(u)
+        known, box = (self.prior.cosi, self.prior.psi), jnp.asarray(self.box)
+        low, width = box[:, 0], box[:, 1] - box[:, 0]
+        u, v = low[0] + u * width[0], jnp.mod(low[1] + v * width[1], 1.0)
+        cosi, of_cosi = _between(known[0], u, self.sigmas) if known[0] is not None else _isotropic(u)
         psi, of_psi = (
-            _within_a_period(known[1], v) if known[1] is not None else (WIDTHS["psi"] * (v - 0.5), jnp.zeros_like(v))
+            _within_a_period(known[1], v, self.sigmas)
+            if known[1] is not None
+            else (WIDTHS["psi"] * (v - 0.5), jnp.zeros_like(v))
         )
-        return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v)
+        return Orientations(cosi, psi, of_cosi + of_psi + share_u + share_v + jnp.sum(jnp.log(width)))
+
+    def where_it_counts(self, over_amplitudes: Callable[[jax.Array, jax.Array], jax.Array]) -> OnGrid:
+        """Return nodes in the part of the range in which the integrand counts.
+
+        Parameters
+        ----------
+        over_amplitudes : callable
+            Logarithm of the integral over the amplitudes at cosi and psi, (n,) each.
+        """
+        counts = [1 if n == 1 else CELLS for n in self._counts]
+        centres = np.meshgrid(*((np.arange(n) + 0.5) / n for n in counts), indexing="ij")
+        u, v = (jnp.asarray(x.reshape(-1)) for x in centres)
+
+        def closer(k: jax.Array, box: jax.Array) -> jax.Array:
+            nodes = self._replace(box=box)._at(u, v, jnp.zeros_like(u), jnp.zeros_like(v))
+            values = (nodes.log_weight + over_amplitudes(nodes.cosi, nodes.psi)).reshape(counts)
+            values = jnp.where(jnp.isnan(values), -jnp.inf, values)
+            top, best = jnp.max(values), jnp.unravel_index(jnp.argmax(values), counts)
+            # a peak between the cells may be higher by about as much as its cells differ
+            beside = [
+                values[tuple(jnp.clip(x + step * (axis == a), 0, counts[a] - 1) for a, x in enumerate(best))]
+                for axis in (0, 1)
+                for step in (-1, 1)
+            ]
+            drops = jnp.where(jnp.isfinite(jnp.stack(beside)), top - jnp.stack(beside), 0.0)
+            kept = values >= top - COUNTS - 2 * (jnp.max(drops[:2]) + jnp.max(drops[2:]))
+            edges = []
+            for axis, n in enumerate(counts):
+                some = jnp.any(kept, axis=1 - axis)
+                first, last = jnp.argmax(some) - 1, n + 1 - jnp.argmax(some[::-1])
+                edges.append(jnp.clip(jnp.stack([first, last]).astype(jnp.float64) / n, 0.0, 1.0))
+            around = box[:, :1] + (box[:, 1:] - box[:, :1]) * jnp.stack(edges)
+            # signals repeat in psi: at first their peak is moved to the middle
+            middle = (best[1].astype(jnp.float64) + 0.5) / counts[1]
+            turned = jnp.stack([middle - 0.5, middle + 0.5]) if counts[1] > 1 else box[1]
+            return around.at[1].set(jnp.where(_repeats(self.prior.psi, self.sigmas) & (k == 0), turned, around[1]))
+
+        return self._replace(box=jax.lax.fori_loop(0, LOOKS, closer, jnp.asarray(self.box)))
 
 
 def legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -215,24 +273,34 @@ def _isotropic(u: jax.Array) -> tuple[jax.Array, jax.Array]:
     return -jnp.cos(np.pi * u), jnp.log(0.5 * np.pi * jnp.sin(np.pi * u))
 
 
-def _between(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _between(prior: Distribution | jax.Array, u: jax.Array, sigmas: jax.Array | float) -> tuple[jax.Array, jax.Array]:
     """Return values at fractions u of a prior's range and the logarithms of their densities in u, (n,) each.
 
     A known value is the same at all u.
     """
     if not isinstance(prior, OF_ORIENTATION):
         return jnp.broadcast_to(jnp.asarray(prior), u.shape), jnp.zeros_like(u)
-    low, high = prior.range
+    low, high = prior.range(sigmas)
     values = low + u * (high - low)
     return values, prior.log_prob(values) + jnp.log(high - low)
 
 
-def _within_a_period(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _repeats(prior: Distribution | jax.Array | None, sigmas: jax.Array | float) -> jax.Array:
+    """Return whether a prior of psi covers one period, at whose ends signals and their densities are the same."""
+    if not isinstance(prior, OF_ORIENTATION):
+        return jnp.bool_(prior is None)
+    low, high = prior.range(sigmas)
+    return high - low > PERIOD if isinstance(prior, Normal) else jnp.abs(high - low - PERIOD) < 1e-9 * PERIOD
+
+
+def _within_a_period(
+    prior: Distribution | jax.Array, u: jax.Array, sigmas: jax.Array | float
+) -> tuple[jax.Array, jax.Array]:
     """Return `_between` for psi: a normal prior that is wider than the period of psi is wrapped around it."""
     if not isinstance(prior, Normal):
-        return _between(prior, u)
-    values, log_density = _between(prior, u)
-    low, high = prior.range
+        return _between(prior, u, sigmas)
+    values, log_density = _between(prior, u, sigmas)
+    low, high = prior.range(sigmas)
     around = prior.mu + PERIOD * (u - 0.5)
     turns = PERIOD * np.arange(-WRAPPED, WRAPPED + 1.0)
     wrapped = logsumexp(prior.log_prob(around[:, None] + turns), axis=1)
@@ -243,23 +311,57 @@ def _within_a_period(prior: Distribution | jax.Array, u: jax.Array) -> tuple[jax
     return jnp.where(wide, around, values), jnp.where(wide, wrapped, log_density)
 
 
-def orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> OnSphere | OnGrid:
+def orientations(
+    likelihood: AmplitudeLikelihood,
+    prior: AmplitudePrior,
+    over_amplitudes: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
+) -> OnSphere | OnGrid:
     """Return orientations that resolve the likelihood at one template, times the prior.
 
-    On the sphere they have no derivatives: an integral does not depend on where its integrand is sampled.
+    They have no derivatives by the likelihood: an integral does not depend on where its integrand is sampled.
+
+    Parameters
+    ----------
+    likelihood : AmplitudeLikelihood
+    prior : AmplitudePrior
+    over_amplitudes : callable, optional
+        As in `OnGrid.where_it_counts`, without derivatives. Without it a grid covers the whole prior.
     """
+    fixed = jax.tree.map(jax.lax.stop_gradient, likelihood)
     if prior.cosi is None and prior.psi is None:
-        return jax.tree.map(jax.lax.stop_gradient, _on_sphere(jax.tree.map(jax.lax.stop_gradient, likelihood)))
-    return OnGrid(prior)
+        return jax.tree.map(jax.lax.stop_gradient, _on_sphere(fixed))
+    return OnGrid(prior) if over_amplitudes is None else grid_of([fixed], prior, over_amplitudes)
+
+
+def grid_of(
+    likelihoods: Sequence[AmplitudeLikelihood],
+    prior: AmplitudePrior,
+    over_amplitudes: Callable[[jax.Array, jax.Array], jax.Array],
+) -> OnGrid:
+    """Return the nodes of a grid that resolve a product of likelihoods without derivatives, times the prior."""
+    squares = [jnp.sum(jnp.square(jnp.abs(_whitened(own)[1]))) for own in likelihoods]
+    # beyond the likelihood cannot make up for what the prior loses
+    sigmas = jnp.sqrt(SIGMAS**2 + sum(squares))
+    fixed = jax.tree.map(jax.lax.stop_gradient, prior)
+    box = OnGrid(fixed, sigmas).where_it_counts(over_amplitudes).box
+    return OnGrid(prior, sigmas, box)
+
+
+def _whitened(likelihood: AmplitudeLikelihood) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+    """Return the rows (2,) that make amplitudes of a and b of whitened ones, and the data as such, (2,) complex128,
+    whose squares add up to 2F."""
+    values, vectors = _eigen(likelihood.fisher)
+    first, second = vectors / jnp.sqrt(values)[None]
+    xa, xb = likelihood.xa, likelihood.xb
+    data = jax.lax.complex(first * xa.real + second * xb.real, first * xa.imag + second * xb.imag)
+    return (first, second), data
 
 
 def _on_sphere(likelihood: AmplitudeLikelihood) -> OnSphere:
     """Return orientations for an isotropic prior."""
-    values, vectors = _eigen(likelihood.fisher)
-    first, second = vectors / jnp.sqrt(values)[None]  # from whitened amplitudes to those of a and b
+    values, _ = _eigen(likelihood.fisher)
+    (first, second), data = _whitened(likelihood)
     right, left = 0.5 * jax.lax.complex(first, second), 0.5 * jax.lax.complex(first, -second)
-    xa, xb = likelihood.xa, likelihood.xb
-    data = jax.lax.complex(first * xa.real + second * xb.real, first * xa.imag + second * xb.imag)
     rho = jnp.sqrt(jnp.sum(data.real**2 + data.imag**2))  # the root of 2F
     peak = jnp.where(rho > 0, _unit(data), jnp.asarray([1.0 + 0j, 0j]))
     centres = jnp.stack([peak, _unit(_across(left)), _unit(_across(right))])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -22,8 +21,6 @@ from jfstat.statistic.likelihood import AmplitudeLikelihood
 
 OfHarmonics: TypeAlias = Sequence[OfHarmonic]
 
-LOUDEST = 1000.0
-"""2F up to which the sum over orientations of two harmonics is exact."""
 SPARE = 2
 """Number of samples at all templates together over those that are taken, by the templates' shares."""
 AT_ONCE = 4
@@ -124,11 +121,6 @@ class DualHarmonic:
     def add_columns(
         self, table: Any, posteriors: list[DualHarmonicPosterior], twoF: list[np.ndarray], credibility: float
     ) -> None:
-        loud = np.max(twoF, axis=0) > LOUDEST
-        if np.any(loud):
-            names = ", ".join(str(name) for name in np.asarray(table["name"])[loud])
-            text = f"of {names} 2F is above {LOUDEST:g}: limits of two harmonics together may be off by some per cent."
-            warnings.warn(text, stacklevel=5)
         table["twoF_21"] = twoF[0]
         for name in ("c21", "c22"):
             add_limits(table, name, [getattr(x, name) for x in posteriors], credibility)

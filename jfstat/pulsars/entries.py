@@ -151,6 +151,8 @@ def par_entries(path: Path) -> Entries:
                 raise ValueError(
                     f"{words[0]} is {short(value)}, but {short(before)} in line {first}: leave one of them out."
                 )
+            if error != entries.errors.get(name) and not IDLE.fullmatch(name):
+                raise ValueError(f"{words[0]} has another error than in line {lines[name]}: leave one of them out.")
         except ValueError as error:
             raise ValueError(f"{path}: line {count}: {error}") from None
         lines.setdefault(name, count)

@@ -49,6 +49,24 @@ def test_the_density_is_an_integral(twoF):
     assert float(found.log_bstat) == pytest.approx(float(log_bstat_of(likelihood, prior, jnp.float64(1.0))), abs=1e-9)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_priors_may_end_far_below_the_best_amplitude(share):
+    likelihood, amplitude = one_of_power(np.random.default_rng(5), 400.0, 1.5, -0.8)
+    end = share * float(amplitude.h0)
+    found = posterior(likelihood, jfstat.AmplitudePrior(h0=jfstat.Uniform(0.0, end)))
+    cosi, shares = np.polynomial.legendre.leggauss(200)
+    psi = ((np.arange(200) + 0.5) / 200 - 0.5) * np.pi / 2
+    z, q = at_orientations(likelihood, cosi[:, None], psi[None])
+    h0 = end * (1 - np.append(np.geomspace(1, 1e-5, 600), 0.0))
+    values = [h * z - 0.5 * h**2 * q + np.log(i0e(h * z)) for h in h0]
+    top = np.max(values)
+    density = np.array([np.sum(np.exp(x - top) * shares[:, None]) for x in values])
+    below = np.append(0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(h0)))
+    wanted = np.interp([0.05, 0.5, 0.95], below / below[-1], h0)
+    np.testing.assert_allclose([found.h0_quantile(p) for p in (0.05, 0.5, 0.95)], wanted, rtol=3e-4)
+    assert len(np.unique(found.samples.h0)) > 3000 and np.all(found.samples.h0 <= end)
+
+
 @pytest.mark.parametrize("name", ["half-normal", "restricted"])
 def test_samples_follow_the_density(name):
     likelihood, _ = one_of_power(np.random.default_rng(2), 40.0, 5.0, 0.3)

@@ -179,6 +179,30 @@ def test_loud_signals_seen_edge_on_with_a_known_psi():
     assert float(bstat(likelihood, jfstat.AmplitudePrior(psi=psi))) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize("power", [30.0, 1e4, 3e5])
+@pytest.mark.parametrize("condition", [1.5, 100.0])
+def test_a_prior_of_all_orientations_is_none(power, condition):
+    """However loud the signal is: the sums are on other nodes."""
+    likelihood, _ = one_of_power(np.random.default_rng(3), power, condition, 0.6)
+    h0 = jfstat.Uniform(0.0, 5 * np.sqrt(power))
+    expected = float(bstat(likelihood, jfstat.AmplitudePrior(h0=h0)))
+    for known in (dict(cosi=jfstat.Uniform(-1, 1)), dict(psi=jfstat.Uniform(0.3, 0.3 + np.pi / 2))):
+        found = float(bstat(likelihood, jfstat.AmplitudePrior(h0=h0, **known)))
+        assert found == pytest.approx(expected, abs=2e-3), known
+
+
+@pytest.mark.parametrize("power", [60.0, 2000.0])
+def test_data_may_contradict_a_normal_prior(power):
+    """By many of its standard deviations: what counts is between the prior's mean and the data's best value."""
+    likelihood, _ = one_of_power(np.random.default_rng(4), power, 1.5, -0.7)
+    h0 = jfstat.Uniform(0.0, 5 * np.sqrt(power))
+    normal = jfstat.Normal(0.48, 0.02, -1.0, 1.0)
+    cosi = np.linspace(-1, 1, 4001)
+    each = jax.vmap(lambda x: bstat(likelihood, jfstat.AmplitudePrior(h0=h0, cosi=x)))(jnp.asarray(cosi))
+    expected = logsumexp(np.asarray(each + normal.log_prob(jnp.asarray(cosi)))) + np.log(cosi[1] - cosi[0])
+    assert float(bstat(likelihood, jfstat.AmplitudePrior(h0=h0, cosi=normal))) == pytest.approx(expected, abs=1e-3)
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize("name", [None, *PRIORS])
 def test_derivatives_are_differences(name):
