@@ -7,6 +7,7 @@ phases of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -29,6 +30,9 @@ LEAST_SHARE = 1e-12
 """Share of the posterior, over the largest, below which an orientation does not widen the range of h0."""
 OVERSAMPLING = 4
 """Number of draws for each sample, which is taken from them by their weights."""
+PARTS = (0.0, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
+"""Edges of the parts of an orientation's range of h0, each of which gets as many amplitudes; see `_where_probable`."""
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1)
 CONDITIONAL_POINTS = 96
 """Number of strain amplitudes of each kind at one orientation."""
 ANGLES = 129
@@ -89,11 +93,7 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
     over_h0 = [part.over_h0(x) for part, x in zip(parts, own, strict=True)]
     of_nodes = nodes.log_weight + sum(over_h0)
     total = logsumexp(of_nodes)
-    counts = that_count(of_nodes)
-    densities = [
-        _density(part, x, of_nodes - own_share - total, counts)
-        for part, x, own_share in zip(parts, own, over_h0, strict=True)
-    ]
+    densities = [_density(*each, of_nodes) for each in zip(parts, own, over_h0, strict=True)]
     of_node, of_cell, of_sample, *of_parts = jax.random.split(key, 3 + 2 * len(parts))
     index = resampled(of_node, of_nodes, OVERSAMPLING * n)
     drawn = chosen.near(of_cell, index)
@@ -109,20 +109,24 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
     return Joint(total, densities, drawn.cosi, drawn.psi, h0, phi0)
 
 
-def _density(part: Part, own: AtOrientation, log_weight: jax.Array, counts: jax.Array) -> PosteriorDensity:
-    """Return the density of a part's amplitude, given the posterior weight of orientations without this part."""
-    h0 = _grid(part.prior, range_that_counts(part.prior, own, counts), POINTS)
+def _density(part: Part, own: AtOrientation, over_h0: jax.Array, of_nodes: jax.Array) -> PosteriorDensity:
+    """Return the density of a part's amplitude.
+
+    Parameters
+    ----------
+    part : Part
+    own : AtOrientation
+    over_h0, of_nodes : (n,) float64
+        Logarithms of the integral over this part's amplitude, and of the orientations' posterior weights.
+    """
+    log_weight, counts = of_nodes - over_h0 - logsumexp(of_nodes), that_count(of_nodes)
+    span = range_that_counts(part.prior, own, counts)
+    h0 = _grid(part.prior, span, _where_probable(part.prior, own, of_nodes), POINTS)
 
     def log_density(h0: jax.Array) -> jax.Array:
         return logsumexp(log_weight + averaged_over_phi0(own, h0)) + _log_prior(part.prior, part.unit, h0)
 
-    coarse = jax.lax.map(log_density, h0, batch_size=AT_ONCE)
-    # the range may be much wider than where most of the probability is: more amplitudes there
-    more = _drawn(jnp.linspace(0.0, 1.0, POINTS), h0, coarse)
-    values = jnp.concatenate([h0, more])
-    density = jnp.exp(jnp.concatenate([coarse, jax.lax.map(log_density, more, batch_size=AT_ONCE)]))
-    order = jnp.argsort(values)
-    return PosteriorDensity(values[order], density[order])
+    return PosteriorDensity(h0, jnp.exp(jax.lax.map(log_density, h0, batch_size=AT_ONCE)))
 
 
 def averaged_over_phi0(own: AtOrientation, h0: jax.Array) -> jax.Array:
@@ -171,12 +175,25 @@ def range_that_counts(prior: Distribution | None, own: AtOrientation, counts: ja
     return Range(jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0)), width)
 
 
-def _grid(prior: Distribution | None, span: Range, n: int) -> jax.Array:
-    """Return strain amplitudes of a range, in order: n equally spaced ones, n in equal ratios, n that are spaced as the
-    prior is, and n where the prior falls if it does so within."""
+def _where_probable(prior: Distribution | None, own: AtOrientation, of_nodes: jax.Array) -> jax.Array:
+    """Return amplitudes, (POINTS,), that are as dense as the ranges of h0 of all orientations by their weights, and
+    denser in the middle of these: the range of all may be much wider."""
+    first, last = range_of_h0(prior, own.z, own.q)
+    # another place within each part for each orientation, lest many alike leave gaps
+    place = np.mod(np.arange(len(of_nodes)) * GOLDEN, 1.0)
+    fraction = np.stack([low + (high - low) * place for low, high in pairwise(PARTS)])
+    values = (first + jnp.asarray(fraction) * (last - first)).reshape(-1)
+    order = jnp.argsort(values)
+    below = jnp.cumsum(jnp.tile(jax.nn.softmax(of_nodes), len(fraction))[order])
+    return jnp.interp(jnp.linspace(0.0, 1.0, POINTS) * below[-1], below, values[order])
+
+
+def _grid(prior: Distribution | None, span: Range, some: jax.Array, n: int) -> jax.Array:
+    """Return strain amplitudes of a range, in order: some, n in equal ratios, n that are spaced as the prior is, and n
+    where the prior falls if it does so within."""
     low, high, _ = span
     fraction = jnp.linspace(0.0, 1.0, n)
-    parts = [low + fraction * (high - low), span.spaced(n)]
+    parts = [some, span.spaced(n)]
     if prior is not None:
         first, last = prior.cdf(low), prior.cdf(high)
         parts.append(prior.quantile(first + fraction * (last - first)))
@@ -194,7 +211,7 @@ def resampled(key: jax.Array, log_weight: jax.Array, n: int) -> jax.Array:
 
 
 def _drawn(u: jax.Array, x: jax.Array, log_density: jax.Array) -> jax.Array:
-    """Return the values below which there are fractions u of a density that is known at some values in order."""
+    """Return the value below which there is a fraction u of a density that is known at some values in order."""
     density = jnp.exp(log_density - jnp.max(log_density))
     below = integral_below(x, density)
     return jnp.interp(u * below[-1], below, x)
@@ -204,7 +221,9 @@ def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation) -> jax.Array:
     """Return an amplitude drawn at each of n orientations, (n,) float64."""
 
     def one(u: jax.Array, own: AtOrientation) -> jax.Array:
-        h0 = _grid(part.prior, range_that_counts(part.prior, own, jnp.bool_(True)), CONDITIONAL_POINTS)
+        span = range_that_counts(part.prior, own, jnp.bool_(True))
+        evenly = jnp.linspace(span.low, span.high, CONDITIONAL_POINTS)
+        h0 = _grid(part.prior, span, evenly, CONDITIONAL_POINTS)
         return _drawn(u, h0, averaged_over_phi0(own, h0) + _log_prior(part.prior, part.unit, h0))
 
     u = jax.random.uniform(key, own.z.shape, jnp.float64)
