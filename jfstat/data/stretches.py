@@ -55,6 +55,11 @@ def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
     >>> float(jfstat.twoF(rest, point)) < float(jfstat.twoF(data, point))
     True
     """
+    if isinstance(data, FstatData) and data.n_segments is not None:
+        raise ValueError(
+            f"data has {data.n_segments} segments, of which one is wanted: give data[i], or leave SFTs out before "
+            "jfstat.prepare."
+        )
     check_data(data)
     if any_traced(data.observation, data.band):
         raise ValueError("data must not be traced: which SFTs are left out follows from their times.")

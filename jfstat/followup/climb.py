@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.narrowdata import NarrowData
 from jfstat.data.observation import Observation
-from jfstat.followup.free import FreeParameters
 from jfstat.followup.groups import in_groups
-from jfstat.followup.look import parameter_limits
+from jfstat.followup.look import Surroundings, parameter_limits
 from jfstat.followup.optimizer import Optimizer
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, Climb, Maximum, climbed, stepped
@@ -27,8 +26,7 @@ from jfstat.statistic.total import total_twoF
 def climb(
     observation: Observation,
     near: NarrowData,
-    coordinates: Coordinates,
-    free: FreeParameters,
+    surroundings: Surroundings,
     starts: jax.Array,
     n: int | jax.Array,
     together: int,
@@ -44,9 +42,8 @@ def climb(
     observation : Observation
     near : NarrowData
         Narrow data from `focus`. 2F is summed over segments if the data have any.
-    coordinates : Coordinates
-        Whitened coordinates, stacked.
-    free : FreeParameters
+    surroundings : Surroundings
+        Of which the coordinates and the free parameters count.
     starts : (N, k, p) float64
     n : () int32
     together : int, static
@@ -61,6 +58,7 @@ def climb(
     Maximum
         Ends of climbs with leading axes (N, k); with segments, values are sums over segments.
     """
+    coordinates, free = surroundings.coordinates, surroundings.free
 
     def height(near: NarrowData, coordinates: Coordinates) -> Callable[[jax.Array], jax.Array]:
         near = replace(near, observation=observation)

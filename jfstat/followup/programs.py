@@ -121,7 +121,7 @@ class Programs(NamedTuple):
         near = self._observation, results_of(focused, like)
         starts = result_of_shape((self._size, self.climbing.n_climbs, len(names)), np.float64, like)
         n = np.int32(self._size)
-        climbed = self._climb.lower(*near, around.coordinates, around.free, starts, n, *self._steps)
+        climbed = self._climb.lower(*near, around, starts, n, *self._steps)
         yield climbed
         yield focused
         looked = self._suited(look).lower(*near, around, n, self.climbing)
@@ -146,7 +146,7 @@ class Programs(NamedTuple):
         near = self._observation, self._suited(focus)(*self._narrowing(-(-n // together) * together))
         filled = np.int32(n)
         looked = self._suited(look)(*near, around, filled, self.climbing)
-        climbs = self._climb(*near, around.coordinates, around.free, looked.starts, filled, *self._steps)
+        climbs = self._climb(*near, around, looked.starts, filled, *self._steps)
         return self._suited(describe)(*near, around, looked, climbs, filled, together)
 
     def _narrowing(self, n: int) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ CASES = {
     ),
 }
 
-QUICK = "waves", "motion"
+MARKS = {"waves": (), "motion": (), "nested": pytest.mark.slow}
 
 
 def drawn(centre, ranges, n, rng):
@@ -68,7 +68,7 @@ def drawn(centre, ranges, n, rng):
     return replaced(stack, names, jnp.stack([jnp.asarray(at[name]) for name in names], -1)), at
 
 
-@pytest.mark.parametrize("name", [x if x in QUICK else pytest.param(x, marks=pytest.mark.ci) for x in CASES])
+@pytest.mark.parametrize("name", [pytest.param(x, marks=MARKS.get(x, pytest.mark.ci)) for x in CASES])
 def test_no_random_signal_loses_more_than_the_mismatch(name):
     centre, ranges = CASES[name]
     observation, m, n = gaps(2), 0.2, 15

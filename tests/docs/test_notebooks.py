@@ -78,7 +78,7 @@ def test_limits_of_pulsars_hold_their_signals():
     assert outcome["expected"] / 2 < outcome["limit"] < 2 * outcome["expected"]
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_mean_ellipticity_of_a_population_is_found():
     notebook = executed("populations.ipynb")
     assert pictures_of(notebook) == 3

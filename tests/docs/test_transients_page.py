@@ -11,7 +11,7 @@ import jfstat
 PAGE = Path(__file__).parents[2] / "docs" / "transients.md"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom():
     names = run_page(PAGE, 11)
     data, point, window = names["data"], names["point"], names["window"]

@@ -86,7 +86,7 @@ def at(table, row):
     return jfstat.Doppler(alpha, delta, [freq, f1dot], table.meta["reftime"])
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_all_starts_end_on_the_signals_peak(segments, signal, refined):
     starts, table = refined
     truth = float(jfstat.mean_twoF(segments, signal[0]))

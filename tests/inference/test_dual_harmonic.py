@@ -82,7 +82,7 @@ def test_bayes_factor_and_densities_are_integrals(seed):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("largest", [None, 1e4])
+@pytest.mark.parametrize("largest", [None, pytest.param(1e4, marks=pytest.mark.slow)])
 def test_wide_priors_are_summed(largest):
     """Face on C21 is not seen at all, so its range is thousands of times wider than its posterior."""
     rng = np.random.default_rng(4)

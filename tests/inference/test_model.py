@@ -113,7 +113,7 @@ def test_nested_sampling_finds_the_evidence(near, by_frequency):
     assert float(jnp.std(evidence)) < 0.3
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_nuts_draws_the_posterior(by_frequency):
     import blackjax
 

@@ -73,7 +73,7 @@ def test_loudest_values_are_those_of_searches(few):
     assert drifting["fmax"] == pytest.approx(where.fmin + 0.07 + 2e-9 * 86400 * few.DAYS + 0.5 / few.TSFT)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_few_searches_give_figures_and_tables(few, tmp_path):
     result = {"depths": [25.0, 5.0], "fstar0": {}}
     for kind in ("Gaussian noise", "everything"):

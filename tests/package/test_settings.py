@@ -140,7 +140,7 @@ def refined():
     }
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_refinement_and_follow_ups():
     assert_same(refined, checking)
 
@@ -183,7 +183,7 @@ def other_searches():
     }
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_searches_of_segments_windows_and_tracks():
     assert_same(other_searches, checking)
 
@@ -212,8 +212,8 @@ assert_same(STEPS, explicit_mesh, 1e-6)
 """
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("steps", [statistics, pytest.param(refined, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [statistics, refined])
 def test_explicit_meshes_of_two_devices(steps, tmp_path):
     (tmp_path / "wanted").write_bytes(pickle.dumps({steps.__name__: plain(steps)}))
     given = f"WANTED, STEPS = {str(tmp_path / 'wanted')!r}, {steps.__name__}\n"

@@ -64,7 +64,7 @@ def test_nothing_depends_on_the_length_of_sfts(by_length, name):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", ["exponential", "rectangular"])
+@pytest.mark.parametrize("name", ["exponential", pytest.param("rectangular", marks=pytest.mark.slow)])
 def test_noise_in_windowed_data_is_chi_squared(by_length, name):
     data = jfstat.windowed(by_length[1800], WINDOWS[name])
     keys = jax.random.split(jax.random.key(3), 600)

@@ -283,7 +283,7 @@ def test_impossible_subbands_are_refused(segments, bank, subband, message):
         jfstat.plan_search(segments, bank, jfstat.BestPath(1, subband=subband), progress=False)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_search_for_tracks_of_a_known_amplitude(segments, bank, tmp_path):
     known = dict(progress=False, statistic=jfstat.BestPath(1, AMPLITUDE))
     found = search(segments, bank, top=4, **known)
