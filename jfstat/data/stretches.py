@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.newseries import with_series
 from jfstat.data.observation import weighted
 from jfstat.maths.arrays import any_traced
 from jfstat.public import public
@@ -83,20 +83,8 @@ def leave_out(data: FstatData, stretches: StretchesLike) -> FstatData:
     inverse = None if observation.sinv_tsft is None else float(observation.sinv_tsft) / tsft
     masks = jnp.asarray(np.stack(kept))
     return replace(
-        data,
-        observation=weighted(observation, weights, inverse),
-        series=jnp.where(masks, data.series, 0),
-        filters=tuple(_masked(x, mask, data.layout.padding) for x, mask in zip(data.filters, kept, strict=False)),
+        with_series(data, jnp.where(masks, data.series, 0)), observation=weighted(observation, weights, inverse)
     )
-
-
-def _masked(filtered: jax.Array, kept: np.ndarray, padding: int) -> jax.Array:
-    """Return a filtered series, (P, 2, N'), with zeros at some of the N samples between the padding."""
-    mask = np.zeros(filtered.shape[-1], bool)
-    inner = mask[padding:]
-    n = min(len(inner), len(kept))
-    inner[:n] = kept[:n]
-    return jnp.where(jnp.asarray(mask), filtered, 0)
 
 
 def _each_detector(detectors: Sequence[str], stretches: Any) -> list[list[tuple[float, float]]]:

@@ -23,7 +23,7 @@ SIZES, DEVICE_SIZES = (1, 8, 32), (1, 64, 256)
 """Numbers of candidates in one call, on a CPU and on an accelerator: few sizes need few compilations."""
 MANY = 512
 """Number of candidates beyond which an accelerator takes longer to compute than to compile programs of other sizes."""
-LANES, DEVICE_LANES = 1 << 16, 1 << 23
+LANES, DEVICE_LANES = 1 << 16, 1 << 22
 """Number of phases computed at a time, over all candidates, climbs or trial points, and nodes: as many as fit into a
 CPU's caches, or into an accelerator's memory, where each takes about 3 kB for a Hessian in seven parameters."""
 DEVICE_SAMPLES = 1 << 24

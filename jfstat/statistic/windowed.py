@@ -11,6 +11,7 @@ import numpy as np
 from jfstat import kinds
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
+from jfstat.data.newseries import with_series
 from jfstat.data.observation import Observation, weighted
 from jfstat.data.slices import slice_moments
 from jfstat.data.windowtimes import window_times
@@ -59,12 +60,7 @@ def windowed(data: FstatData, window: TransientWindow) -> FstatData:
     g = np.asarray(window.mean(jnp.asarray(t - half), jnp.asarray(t + half), epoch))
     # what the low-pass of earlier or later SFTs leaves in the window counts only beside a detector's own SFTs there
     factors = jnp.asarray(g * np.asarray(own.has_data)[:, None], jnp.float32)
-    return replace(
-        data,
-        observation=own,
-        series=data.series * factors.astype(data.series.dtype),
-        filters=tuple(_times(x, factors[d], data.layout.padding) for d, x in enumerate(data.filters)),
-    )
+    return replace(with_series(data, data.series * factors.astype(data.series.dtype)), observation=own)
 
 
 def observation_within(observation: Observation, window: TransientWindow) -> Observation:
@@ -100,10 +96,3 @@ def _observation_within(observation: Observation, window: TransientWindow) -> Ob
 def _refuse_traced(tree: object) -> None:
     if any_traced(tree):
         raise ValueError("data and window must not be traced: noise weights follow from them on the host.")
-
-
-def _times(filtered: jax.Array, factor: jax.Array, padding: int) -> jax.Array:
-    """Multiply a filtered series, (P, 2, N'), by a factor for each of the N samples between the padding."""
-    n = min(filtered.shape[-1] - padding, factor.shape[0])
-    whole = jnp.zeros(filtered.shape[-1], filtered.dtype).at[padding : padding + n].set(factor[:n])
-    return filtered * whole[None, None]

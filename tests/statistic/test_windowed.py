@@ -45,6 +45,20 @@ def by_length():
     return {tsft: prepared(tsft, gap) for tsft in (100, 1800)}
 
 
+@pytest.mark.parametrize("name", ["rectangular", "exponential", "left out"])
+def test_bands_are_those_of_single_templates(name):
+    """Even at sharp edges between samples."""
+    stamps = START + np.arange(0, SPAN, 1800)
+    sfts = jfstat.simulate_sfts(["H1"], timestamps={"H1": stamps}, fmin=99.5, fmax=100.5, sqrt_sx=5e-24, seed=3)
+    data = jfstat.prepare(sfts, 99.998, 100.002, sqrt_sx=5e-24, guard=0.2)
+    left_out = name == "left out"
+    own = jfstat.leave_out(data, [(CUT, CUT + 9000)]) if left_out else jfstat.windowed(data, WINDOWS[name])
+    point = jfstat.Doppler(2.9, 0.71, [100.0, -1e-10], START)
+    places = np.linspace(0, len(own.frequencies) - 1, 20).astype(int)
+    single = [jfstat.twoF(own, jfstat.Doppler(2.9, 0.71, [f, -1e-10], START)) for f in own.frequencies[places]]
+    np.testing.assert_allclose(jfstat.twoF_band(own, point)[places], single, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", WINDOWS)
 def test_nothing_depends_on_the_length_of_sfts(by_length, name):
     window, found = WINDOWS[name], []
