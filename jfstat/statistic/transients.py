@@ -50,8 +50,6 @@ from jfstat.validation import (
 
 PATTERN_NODES = 5
 """Number of Gauss-Legendre nodes for the antenna matrix over the part of each SFT that a window covers."""
-ROUNDING = 1e-13
-"""Largest rounding error of a difference of sums over slices, relative to the first of them."""
 LINEAR, ALL = 4, 7
 """Numbers of rows of `_totals`: the real and imaginary parts of Fa and Fb, in which windows are linear, and all rows
 with A, B, C, in which they are quadratic.
@@ -622,10 +620,10 @@ def _by_blocks(
     apart = b1 > b0  # a window within one block has this block's slices once
     decays = [jnp.exp(-jnp.where(apart, (first[b] - t0[:, None]) / tau[None], 0.0)) for b in (b0 + 1, b1)]
     column = jnp.arange(tau.shape[0])
-    # between the window's ends A + B of no data is the rounding error of a difference
-    both = quadratic[:, 0] + quadratic[:, 1]
-    before, after = (decay**2 * both[b, column] for b, decay in zip((b0 + 1, b1), decays, strict=True))
-    decays = [jnp.where(before - after > ROUNDING * before, x, 0.0) for x in decays]
+    # without data between the blocks at its ends the difference of two sums is a rounding error
+    held = jnp.cumsum(jnp.any(blocks != 0, axis=(0, 2)), dtype=jnp.int32)
+    some = held[jnp.maximum(b1 - 1, 0)] > held[jnp.minimum(b0, len(held) - 1)]
+    decays = [jnp.where(some, x, 0.0) for x in decays]
     # stored too: exponentials are expensive, and XLA would compute them for each of the rows
     weights = jax.lax.optimization_barrier((*means(b0), *(jnp.where(apart, x, 0.0) for x in (*means(b1), *decays))))
     sums = []

@@ -152,7 +152,7 @@ def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(
     run = dict(sqrt_sx=SQRT_SX, guard=0.1, progress=False)
     expected = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
     monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
-    monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 4, 16))
+    monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 2, 4))
     monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: done(ahead(*given)))
     with counted_compilations() as names:
         table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
