@@ -430,8 +430,7 @@ def _follow_batch(
     rows, own, n_twoF = batch.rows, alike.how.free, alike.how.n_twoF
     names_at = np.array([results.names.index(name) for name in own.names])
     peaks = on_host(programs.run(around, len(rows), alike.later), len(rows))
-    filled = np.minimum(np.arange(len(batch.places)), len(rows) - 1)  # as many as a program takes
-    lost = misfits(data, jax.tree.map(lambda x: x[filled], peaks.point))
+    lost = misfits(data, peaks.point)
 
     first = results.steps[rows] == 0
     results.start_twoF[rows[first]] = peaks.start_twoF[first]

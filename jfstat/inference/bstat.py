@@ -171,7 +171,8 @@ def log_bstat(data: FstatData | NarrowData, point: Doppler, prior: AmplitudePrio
     derivatives are right to some 1e-4. With a prior of h0 whose least value lies above the best one, errors are some
     1e-3 for 2F of 100 and up to 1 for louder signals. Other priors of cosi and psi are summed on a grid over the part
     of their range in which the integrand counts, with errors of some 1e-3 for 2F up to 1e5 and condition numbers up to
-    300.
+    30. Where one polarisation is measured much worse still, peaks of loud signals seen edge on are thin ridges, which
+    the grid may miss.
 
     Examples
     --------

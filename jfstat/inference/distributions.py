@@ -286,8 +286,9 @@ class Normal(_Ended):
     def range(self, sigmas: jax.Array | float = SIGMAS) -> tuple[jax.Array, jax.Array]:
         """Return the ends of the range that counts in integrals, so many standard deviations around the mean, or around
         the end of the range nearest to it."""
-        numbers = module_for(self.mu, self.sigma, self.minimum, self.maximum, sigmas)
-        nearest, far = numbers.clip(self.mu, self.minimum, self.maximum), sigmas * self.sigma
+        far = sigmas * self.sigma
+        numbers = module_for(self.mu, self.minimum, self.maximum, far)
+        nearest = numbers.clip(self.mu, self.minimum, self.maximum)
         return numbers.maximum(self.minimum, nearest - far), numbers.minimum(self.maximum, nearest + far)
 
     @property

@@ -111,7 +111,7 @@ def dual_harmonic_posterior(
     Notes
     -----
     cosi and psi are summed on a grid over the part of their range in which the integrand counts, which resolves signals
-    of 2F up to some 1e5 in either harmonic.
+    of 2F up to some 1e5 in either harmonic if the condition number of the antenna matrix is at most 30.
 
     Examples
     --------

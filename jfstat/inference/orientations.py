@@ -23,6 +23,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 from jfstat.inference.amplitudeprior import (
+    EDGE,
     OF_ORIENTATION,
     PERIOD,
     WIDTHS,
@@ -240,14 +241,14 @@ class OnGrid(NamedTuple):
             values = (nodes.log_weight + over_amplitudes(nodes.cosi, nodes.psi)).reshape(counts)
             values = jnp.where(jnp.isnan(values), -jnp.inf, values)
             top, best = jnp.max(values), jnp.unravel_index(jnp.argmax(values), counts)
-            # a peak between the cells may be higher by about as much as its cells differ
+            # a peak half a cell away is higher by an eighth of the second difference, in each direction
             beside = [
                 values[tuple(jnp.clip(x + step * (axis == a), 0, counts[a] - 1) for a, x in enumerate(best))]
                 for axis in (0, 1)
                 for step in (-1, 1)
             ]
             drops = jnp.where(jnp.isfinite(jnp.stack(beside)), top - jnp.stack(beside), 0.0)
-            kept = values >= top - COUNTS - 2 * (jnp.max(drops[:2]) + jnp.max(drops[2:]))
+            kept = values >= top - COUNTS - 0.5 * (jnp.max(drops[:2]) + jnp.max(drops[2:]))
             edges = []
             for axis, n in enumerate(counts):
                 some = jnp.any(kept, axis=1 - axis)
@@ -285,12 +286,42 @@ def _between(prior: Distribution | jax.Array, u: jax.Array, sigmas: jax.Array | 
     return values, prior.log_prob(values) + jnp.log(high - low)
 
 
+class PsiRange(NamedTuple):
+    """Range of a normal prior of psi that counts.
+
+    Attributes
+    ----------
+    low, high : () float64
+        Ends of the range; of a prior that is cut, within a period of the cut.
+    wrapped : () bool
+        Whether it covers a period, over which the prior is then wrapped.
+    """
+
+    low: jax.Array
+    high: jax.Array
+    wrapped: jax.Array
+
+
+def _range_of_psi(prior: Normal, sigmas: jax.Array | float) -> PsiRange:
+    low, high = prior.range(sigmas)
+    far = EDGE * prior.sigma
+    above, below = prior.minimum > prior.mu - far, prior.maximum < prior.mu + far
+    wrapped = (high - low > PERIOD) & ~above & ~below
+    # what lies further from a cut is a signal with a psi whose prior is higher
+    high, low = (
+        jnp.where(above, jnp.minimum(high, low + PERIOD), high),
+        jnp.where(below & ~above, jnp.maximum(low, high - PERIOD), low),
+    )
+    return PsiRange(low, high, wrapped)
+
+
 def _repeats(prior: Distribution | jax.Array | None, sigmas: jax.Array | float) -> jax.Array:
     """Return whether a prior of psi covers one period, at whose ends signals and their densities are the same."""
+    if isinstance(prior, Normal):
+        return _range_of_psi(prior, sigmas).wrapped
     if not isinstance(prior, OF_ORIENTATION):
         return jnp.bool_(prior is None)
-    low, high = prior.range(sigmas)
-    return high - low > PERIOD if isinstance(prior, Normal) else jnp.abs(high - low - PERIOD) < 1e-9 * PERIOD
+    return jnp.abs(prior.high - prior.low - PERIOD) < 1e-9 * PERIOD
 
 
 def _within_a_period(
@@ -299,16 +330,16 @@ def _within_a_period(
     """Return `_between` for psi: a normal prior that is wider than the period of psi is wrapped around it."""
     if not isinstance(prior, Normal):
         return _between(prior, u, sigmas)
-    values, log_density = _between(prior, u, sigmas)
-    low, high = prior.range(sigmas)
+    low, high, wide = _range_of_psi(prior, sigmas)
+    values = low + u * (high - low)
     around = prior.mu + PERIOD * (u - 0.5)
     turns = PERIOD * np.arange(-WRAPPED, WRAPPED + 1.0)
     wrapped = logsumexp(prior.log_prob(around[:, None] + turns), axis=1)
     # still wider ones are uniform to 1e-8
     wrapped = jnp.where(prior.sigma < PERIOD, wrapped, -np.log(PERIOD)) + np.log(PERIOD)
-    wide = high - low > PERIOD
-    wrapped = jnp.where(cut_beyond_a_period(prior), jnp.nan, wrapped)
-    return jnp.where(wide, around, values), jnp.where(wide, wrapped, log_density)
+    log_density = jnp.where(wide, wrapped, prior.log_prob(values) + jnp.log(high - low))
+    log_density = jnp.where(cut_beyond_a_period(prior), jnp.nan, log_density)
+    return jnp.where(wide, around, values), log_density
 
 
 def orientations(
@@ -325,7 +356,8 @@ def orientations(
     likelihood : AmplitudeLikelihood
     prior : AmplitudePrior
     over_amplitudes : callable, optional
-        As in `OnGrid.where_it_counts`, without derivatives. Without it a grid covers the whole prior.
+        As in `OnGrid.where_it_counts`, without derivatives. Without it a grid covers the whole prior, as amplitudes
+        need it that are far below the best one.
     """
     fixed = jax.tree.map(jax.lax.stop_gradient, likelihood)
     if prior.cosi is None and prior.psi is None:

@@ -152,7 +152,8 @@ def par_entries(path: Path) -> Entries:
                     f"{words[0]} is {short(value)}, but {short(before)} in line {first}: leave one of them out."
                 )
             if error != entries.errors.get(name) and not IDLE.fullmatch(name):
-                raise ValueError(f"{words[0]} has another error than in line {lines[name]}: leave one of them out.")
+                own = "no" if error is None else "another" if name in entries.errors else "an"
+                raise ValueError(f"{words[0]} has {own} error, unlike in line {lines[name]}: leave one of them out.")
         except ValueError as error:
             raise ValueError(f"{path}: line {count}: {error}") from None
         lines.setdefault(name, count)

@@ -148,7 +148,7 @@ def test_periods_are_frequencies(period, rate):
         (["F1 -1e-15", "F1 -2e-15"], r"line 6: F1 is '-2e-15', but '-1e-15' in line 5: leave one of them out"),
         (
             ["F1 -1e-15 1 1e-18", "F1 -1e-15 1 1e-20"],
-            "line 6: F1 has another error than in line 5: leave one of them out",
+            "line 6: F1 has another error, unlike in line 5: leave one of them out",
         ),
         (["F1"], r"line 5: F1 has no value: give one, or remove the line"),
         (["F1 nan"], r"line 5: F1 has no value"),
