@@ -229,7 +229,11 @@ def one_period(prior: Any) -> Any:
 
 def cut_beyond_a_period(prior: Normal) -> jax.Array:
     """Return whether a normal prior of psi is wider than the period and has an edge where its density matters."""
-    low, high = prior.range()
+    (low, high), (below, above) = prior.range(), cuts(prior)
+    return (below | above) & (high - low > (1 + WHOLE) * PERIOD)
+
+
+def cuts(prior: Normal) -> tuple[jax.Array, jax.Array]:
+    """Return whether the lower and the upper end of a normal prior lie where its density matters."""
     far = EDGE * prior.sigma
-    cut = (prior.minimum > prior.mu - far) | (prior.maximum < prior.mu + far)
-    return cut & (high - low > (1 + WHOLE) * PERIOD)
+    return prior.minimum > prior.mu - far, prior.maximum < prior.mu + far

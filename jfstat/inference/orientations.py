@@ -23,12 +23,12 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 from jfstat.inference.amplitudeprior import (
-    EDGE,
     OF_ORIENTATION,
     PERIOD,
     WIDTHS,
     AmplitudePrior,
     cut_beyond_a_period,
+    cuts,
     is_distribution,
 )
 from jfstat.inference.distributions import SIGMAS, Distribution, Normal
@@ -303,16 +303,12 @@ class PsiRange(NamedTuple):
 
 
 def _range_of_psi(prior: Normal, sigmas: jax.Array | float) -> PsiRange:
-    low, high = prior.range(sigmas)
-    far = EDGE * prior.sigma
-    above, below = prior.minimum > prior.mu - far, prior.maximum < prior.mu + far
-    wrapped = (high - low > PERIOD) & ~above & ~below
+    (low, high), (cut_below, cut_above) = prior.range(sigmas), cuts(prior)
+    wrapped = (high - low > PERIOD) & ~cut_below & ~cut_above
     # what lies further from a cut is a signal with a psi whose prior is higher
-    high, low = (
-        jnp.where(above, jnp.minimum(high, low + PERIOD), high),
-        jnp.where(below & ~above, jnp.maximum(low, high - PERIOD), low),
-    )
-    return PsiRange(low, high, wrapped)
+    first = jnp.where(cut_above & ~cut_below, jnp.maximum(low, high - PERIOD), low)
+    last = jnp.where(cut_below, jnp.minimum(high, low + PERIOD), high)
+    return PsiRange(first, last, wrapped)
 
 
 def _repeats(prior: Distribution | jax.Array | None, sigmas: jax.Array | float) -> jax.Array:

@@ -619,13 +619,13 @@ def _by_blocks(
 
     apart = b1 > b0  # a window within one block has this block's slices once
     decays = [jnp.exp(-jnp.where(apart, (first[b] - t0[:, None]) / tau[None], 0.0)) for b in (b0 + 1, b1)]
-    column = jnp.arange(tau.shape[0])
     # without data between the blocks at its ends the difference of two sums is a rounding error
     held = jnp.cumsum(jnp.any(blocks != 0, axis=(0, 2)), dtype=jnp.int32)
     some = held[jnp.maximum(b1 - 1, 0)] > held[jnp.minimum(b0, len(held) - 1)]
     decays = [jnp.where(some, x, 0.0) for x in decays]
     # stored too: exponentials are expensive, and XLA would compute them for each of the rows
     weights = jax.lax.optimization_barrier((*means(b0), *(jnp.where(apart, x, 0.0) for x in (*means(b1), *decays))))
+    column = jnp.arange(tau.shape[0])
     sums = []
     for i in range(ALL):
         weight = weights if i < LINEAR else tuple(x * x for x in weights)
