@@ -201,11 +201,21 @@ class Noise:
             return NO_BIAS
         return signal_response(self.median_bins, self.off_source, n, spacing)
 
-    def psds(self, sfts: np.ndarray, tsft: float) -> np.ndarray:
-        """Estimate the single-sided PSDs of SFTs, strain^2/Hz: (n, n_bins) float64 from (n, n_bins) complex64."""
+    def around(self, bins: slice, n_bins: int) -> slice:
+        """Return the columns, of SFTs that have `n_bins`, on which the estimates at some columns depend."""
+        # a whole window also at the edges of the SFTs
+        low = max(0, min(bins.start - self.reach, n_bins - self.least_bins))
+        return slice(low, min(n_bins, max(bins.stop + self.reach, self.least_bins)))
+
+    def psds(self, series: SFTSeries, bins: slice, tsft: float) -> np.ndarray:
+        """Estimate the single-sided PSDs of SFTs at some of their columns, (n_sfts, n_bins) float64, strain^2/Hz."""
+        used = self.around(bins, series.data.shape[1])
+        sfts = series.data[:, used]
         if self.off_source is None:
-            return running_median_psd(sfts, tsft, self.median_bins)
-        return np.stack([off_source_psd(sft, tsft, self.median_bins, self.off_source) for sft in sfts])
+            psds = running_median_psd(sfts, tsft, self.median_bins)
+        else:
+            psds = np.stack([off_source_psd(sft, tsft, self.median_bins, self.off_source) for sft in sfts])
+        return psds[:, bins.start - used.start : bins.stop - used.start]
 
 
 NoiseLike = SqrtSxLike | Noise
@@ -465,19 +475,18 @@ class NoiseFloor:
         ValueError
             If a bin is not finite or the running median vanishes somewhere.
         """
-        window, reach, (n_sfts, n_bins) = self.noise.least_bins, self.noise.reach, self.series.data.shape
-        # a whole window also at the edges of the SFTs
-        low = max(0, min(self.bins.start - reach, n_bins - window))
-        high = min(n_bins, max(self.bins.stop + reach, window))
-        together = max(1, TOGETHER // (high - low))
+        n_sfts, n_bins = self.series.data.shape
+        used = self.noise.around(self.bins, n_bins)
+        together = max(1, TOGETHER // (used.stop - used.start))
         for start in range(0, n_sfts, together):
             rows = slice(start, min(start + together, n_sfts))
-            sfts = self.series.data[rows, low:high]
-            self._refuse(np.any(~np.isfinite(sfts), axis=1), start, "bins that are not finite: leave it out")
+            some = self.series[rows]
+            bad = np.any(~np.isfinite(some.data[:, used]), axis=1)
+            self._refuse(bad, start, "bins that are not finite: leave it out")
             if self.sqrt_sx is not None:
-                psds = np.full((len(sfts), self.bins.stop - self.bins.start), self.sqrt_sx**2)
+                psds = np.full((len(some), self.bins.stop - self.bins.start), self.sqrt_sx**2)
             else:
-                psds = self.noise.psds(sfts, self.tsft)[:, self.bins.start - low : self.bins.stop - low]
+                psds = self.noise.psds(some, self.bins, self.tsft)
                 lacking = "all-zero bins and so no noise floor: leave it out, or give sqrt_sx"
                 self._refuse(~(psds.min(axis=1) > 0), start, lacking)
             yield rows, psds

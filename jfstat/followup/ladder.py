@@ -13,6 +13,7 @@ from jfstat import kinds
 from jfstat.candidates.lineflags import lines_from_meta
 from jfstat.candidates.provenance import Provenance, reftime_of
 from jfstat.candidates.tables import AnyTable, in_units, parameter_columns, points_from
+from jfstat.data.keptnoise import KeptNoise
 from jfstat.data.memory import default_device
 from jfstat.data.noise import Noise
 from jfstat.data.normalised import NormalisedSFTs
@@ -239,7 +240,7 @@ def ladder_of(
         method=Method.checked(None, fit.max_steps, len(names)),
         searched=searched,
         lines=lines_from_meta(found.meta) if fit.lines is None else fit.lines,
-        preparation={"noise": noise, "ephemeris": ephemeris, "guard": guard},
+        preparation={"noise": KeptNoise.of_sfts(noise, sfts), "ephemeris": ephemeris, "guard": guard},
         shortest=(sfts.end - sfts.start) / numbers[0],
         veto=rates.veto,
         false_alarm=rates.false_alarm,
