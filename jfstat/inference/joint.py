@@ -28,6 +28,8 @@ AT_ONCE = 32
 """Number of strain amplitudes whose densities are computed together."""
 LEAST_SHARE = 1e-12
 """Share of the posterior, over the largest, below which an orientation does not widen the range of h0."""
+LEAST_BELOW = 1e-9
+"""Share of an orientation's posterior below which amplitudes far below the best one do not count."""
 OVERSAMPLING = 4
 """Number of draws for each sample, which is taken from them by their weights."""
 PARTS = (0.0, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0)
@@ -98,10 +100,11 @@ def joint_posterior(parts: Sequence[Part], chosen: OnSphere | OnGrid, key: jax.A
     index = resampled(of_node, of_nodes, OVERSAMPLING * n)
     drawn = chosen.near(of_cell, index)
     there = [part.at(drawn.cosi, drawn.psi) for part in parts]
-    of_drawn = drawn.log_weight + sum(part.over_h0(x) for part, x in zip(parts, there, strict=True))
-    taken = resampled(of_sample, of_drawn - of_nodes[index], n)
-    there, drawn = jax.tree.map(lambda x: x[taken], (there, drawn))
-    h0 = [_sampled_h0(of_parts[2 * i], part, x) for i, (part, x) in enumerate(zip(parts, there, strict=True))]
+    over_h0 = [part.over_h0(x) for part, x in zip(parts, there, strict=True)]
+    taken = resampled(of_sample, drawn.log_weight + sum(over_h0) - of_nodes[index], n)
+    there, drawn, over_h0 = jax.tree.map(lambda x: x[taken], (there, drawn, over_h0))
+    each = zip(parts, there, over_h0, strict=True)
+    h0 = [_sampled_h0(of_parts[2 * i], *own) for i, own in enumerate(each)]
     phi0 = [
         _sampled_phase(of_parts[2 * i + 1], x.phase, size * x.z)
         for i, (size, x) in enumerate(zip(h0, there, strict=True))
@@ -120,7 +123,7 @@ def _density(part: Part, own: AtOrientation, over_h0: jax.Array, of_nodes: jax.A
         Logarithms of the integral over this part's amplitude, and of the orientations' posterior weights.
     """
     log_weight, counts = of_nodes - over_h0 - logsumexp(of_nodes), that_count(of_nodes)
-    span = range_that_counts(part.prior, own, counts)
+    span = range_that_counts(part.prior, part.unit, own, over_h0, counts)
     h0 = _grid(part.prior, span, _where_probable(part.prior, own, of_nodes), POINTS)
 
     def log_density(h0: jax.Array) -> jax.Array:
@@ -165,12 +168,26 @@ def that_count(log_weight: jax.Array) -> jax.Array:
     return jnp.exp(log_weight - jnp.max(log_weight)) > LEAST_SHARE
 
 
-def range_that_counts(prior: Distribution | None, own: AtOrientation, counts: jax.Array) -> Range:
-    """Return the range of h0 at the orientations that count."""
+def range_that_counts(
+    prior: Distribution | None, unit: jax.Array, own: AtOrientation, over_h0: jax.Array, counts: jax.Array
+) -> Range:
+    """Return the range of h0 at the orientations that count.
+
+    Parameters
+    ----------
+    prior : Distribution or None
+    unit : () float64
+        Inverse of the density of an improper uniform prior.
+    own : AtOrientation
+    over_h0 : (n,) float64
+        Logarithm of the integral over h0 and phi0 at each orientation, `log_over_h0`.
+    counts : (n,) bool
+    """
     first, last = range_of_h0(prior, own.z, own.q)
-    # a range that begins within the width of the likelihood begins at the prior's end
-    near = first * jnp.sqrt(own.q) < 1
-    first = jnp.where(near, 0.0 if prior is None else prior.low, first)
+    # the likelihood rises up to there, so that the integral up to there is no larger than this
+    share = first / unit if prior is None else prior.cdf(first)
+    below = averaged_over_phi0(own, first) + jnp.log(share) - over_h0
+    first = jnp.where(below > np.log(LEAST_BELOW), 0.0 if prior is None else prior.low, first)
     width = jnp.min(jnp.where(counts, 1 / jnp.sqrt(own.q), jnp.inf))
     return Range(jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0)), width)
 
@@ -217,17 +234,17 @@ def _drawn(u: jax.Array, x: jax.Array, log_density: jax.Array) -> jax.Array:
     return jnp.interp(u * below[-1], below, x)
 
 
-def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation) -> jax.Array:
+def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation, over_h0: jax.Array) -> jax.Array:
     """Return an amplitude drawn at each of n orientations, (n,) float64."""
 
-    def one(u: jax.Array, own: AtOrientation) -> jax.Array:
-        span = range_that_counts(part.prior, own, jnp.bool_(True))
+    def one(u: jax.Array, own: AtOrientation, over_h0: jax.Array) -> jax.Array:
+        span = range_that_counts(part.prior, part.unit, own, over_h0, jnp.bool_(True))
         evenly = jnp.linspace(span.low, span.high, CONDITIONAL_POINTS)
         h0 = _grid(part.prior, span, evenly, CONDITIONAL_POINTS)
         return _drawn(u, h0, averaged_over_phi0(own, h0) + _log_prior(part.prior, part.unit, h0))
 
     u = jax.random.uniform(key, own.z.shape, jnp.float64)
-    return jax.lax.map(lambda x: one(*x), (u, own), batch_size=1024)
+    return jax.lax.map(lambda x: one(*x), (u, own, over_h0), batch_size=1024)
 
 
 def _sampled_phase(key: jax.Array, phase: jax.Array, concentration: jax.Array) -> jax.Array:

@@ -219,8 +219,9 @@ def _table(likelihood: PulsarLikelihood, prior: AmplitudePrior) -> tuple[jax.Arr
 
     each = jax.vmap(at_nodes)(likelihood.harmonics[0], likelihood.log_weight)
     own, of_nodes = jax.tree.map(lambda x: x.reshape(-1), each)
-    weight = of_nodes + log_over_h0(None, jnp.float64(1.0), own.z, own.q)
-    span = range_that_counts(None, own, that_count(weight))
+    unit = jnp.float64(1.0)
+    over_h0 = log_over_h0(None, unit, own.z, own.q)
+    span = range_that_counts(None, unit, own, over_h0, that_count(of_nodes + over_h0))
     below = span.low * jnp.square(jnp.linspace(0.0, 1.0, BELOW, endpoint=False))
     beyond = span.high * FARTHEST ** (jnp.arange(1, BEYOND + 1) / BEYOND)
     h0 = jnp.concatenate([below, span.spaced(AROUND), beyond])

@@ -62,7 +62,7 @@ IDLE = re.compile(
             "EXP(EP|TAU|INDEX)_\\d+|GAUS(EP|SIG|INDEX)_\\d+|CHROMGAUSS_(FREF|(EPOCH|CHROMIDX|SIGN|LOGSIG)_\\d+)",
             # amplitudes of gravitational waves (LALSuite, CWInPy)
             "H0(_F)?|APLUS|ACROSS|PHI0|PSI|COSIOTA|IOTA|C2[12]|PHI2[12]|Q22|LAMBDAPIN",
-            "(COS)?THETA|I21|I31|TRANSIENT(WINDOWTYPE|STARTTIME|TAU)",
+            "(COS)?THETA|I21|I31|TRANSIENT(STARTTIME|TAU)",
             "(HPLUS|HCROSS|HSCALAR[BL]|HVECTOR[XY]|(PSI|PHI0)(TENSOR|SCALAR|VECTOR))(_F)?",
             # what a catalogue tells besides the timing
             "DIST_\\w+|DIST1|ASSOC|BSURF(_I)?|B_LC|AGE(_I)?|EDOT_I|EDOTD2|PMTOT|VTRANS|P1_I|TYPE|SURVEY|OSURVEY|DATE",

@@ -13,7 +13,7 @@ from jfstat import kinds
 from jfstat.maths.vectors import angles, unit_vector
 from jfstat.public import public
 from jfstat.pulsars.binary import Binary, binary_of
-from jfstat.pulsars.entries import Entries, epoch, in_tdb, number, short
+from jfstat.pulsars.entries import Entries, epoch, in_tdb, number, short, to_decimal
 from jfstat.pulsars.glitch import Glitch, cycles_since, glitches_of, taylor_shifted
 from jfstat.signal.constants import ARCSEC, ASTRONOMICAL_UNIT, MAS_PER_YEAR, PARSEC, SPEED_OF_LIGHT
 from jfstat.signal.templates import Doppler, Orbit
@@ -28,8 +28,10 @@ MOST_HARMONICS = 1000
 OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.412, "DE405": 84381.40578}
 """Obliquity of the ecliptic in arcsec by the name in ``ECL``."""
 MOST_DERIVATIVES = 12
-AGREEMENT = (1e-3, 0.2)
-"""Largest relative differences of F0 and F1 from what P0 and P1 say, which are often rounded."""
+ROUNDED = 0.51
+"""Largest error of a rounded number, in units of its last digit."""
+SAME = 1e-12
+"""Largest relative difference of numbers that are the same but for the rounding of float64."""
 POSITIONS = {"RAJ": "DECJ", "RAJD": "DECJD", "ELONG": "ELAT"}
 """Second coordinate of each kind of position."""
 SINGLE = re.compile(r"WX(SIN|COS)_\d+|WAVE_(SIN|COS)\d+|(EXPDIP|CHROMGAUSS_)AMP_\d+")
@@ -254,6 +256,12 @@ def pulsar_of(entries: Mapping[str, str], where: str) -> Pulsar:
 
 
 def _pulsar(entries: Entries, where: str) -> Pulsar:
+    window = entries.get("TRANSIENTWINDOWTYPE", "NONE")
+    if window.upper() != "NONE":
+        raise ValueError(
+            f"TRANSIENTWINDOWTYPE is {short(window)}, of a signal that is there for a part of the data, and a pulsar's "
+            "is taken to be there for all: give a solution without it, or its template to jfstat.transient_map."
+        )
     spins = _spin_frequencies(entries)
     alpha, delta, motion = _sky(entries)
     needs = "POSEPOCH" if len(spins) == 1 and "PEPOCH" not in entries else "PEPOCH"
@@ -282,13 +290,10 @@ def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
     if orders and orders[-1] > MOST_DERIVATIVES:
         raise ValueError(f"F{orders[-1]} is beyond F{MOST_DERIVATIVES}, the highest derivative that is understood.")
     spins = [number(entries, f"F{k}") for k in range(max(orders, default=0) + 1)]
-    period, rate = number(entries, "P0", 0.0), number(entries, "P1")
-    # P1 is in units of 1e-15 where it is large, as in TEMPO
-    rate = 1e-15 * rate if abs(rate) > 1e-7 else rate
-    if "P0" in entries:
-        _agree(entries, "F0", spins, 0, 1 / period)
-    if "P1" in entries:
-        _agree(entries, "F1", spins, 1, -rate * spins[0] ** 2)
+    for order, value in _from_period(entries, spins[0]):
+        if f"F{order}" not in entries:
+            spins += [0.0] * (order + 1 - len(spins))
+            spins[order] = value
     if "F0" not in entries and "P0" not in entries:
         raise ValueError("F0 is missing: give the frequency of rotation in Hz, or P0 in s.")
     if not spins[0] > 0:
@@ -296,13 +301,53 @@ def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
     return tuple(spins)
 
 
-def _agree(entries: Entries, name: str, spins: list[float], order: int, value: float) -> None:
-    """Take a derivative of the frequency that follows from the period, unless it is given; then they must agree."""
-    if name not in entries:
-        spins += [0.0] * (order + 1 - len(spins))
-        spins[order] = value
-    elif abs(value - spins[order]) > AGREEMENT[order] * abs(spins[order]):
-        raise ValueError(f"P{order} contradicts {name}, of which it must be {value:.9g}: leave one of them out.")
+def _from_period(entries: Entries, frequency: float) -> list[tuple[int, float]]:
+    """Return the derivatives of the frequency that P0 and P1 give, with their orders.
+
+    Parameters
+    ----------
+    entries : Entries
+    frequency : float
+        F0, if it is given, Hz.
+    """
+    found = []
+    if "P0" in entries:
+        found.append((0, 1 / number(entries, "P0")))
+        frequency = frequency or found[0][1]
+    if "P1" in entries:
+        found.append((1, -_rate(entries) * frequency**2))
+    return found
+
+
+def _rate(entries: Entries) -> float:
+    """Return P1, which is in units of 1e-15 where it is large, as in TEMPO."""
+    rate = number(entries, "P1")
+    return 1e-15 * rate if abs(rate) > 1e-7 else rate
+
+
+def refuse_contradictions(entries: Entries, where: str) -> None:
+    """Raise a ValueError if P0 or P1 contradicts F0 or F1: they must agree to the digits that are written.
+
+    Errors of a solution change one entry and not the other, so that this is asked of what is read only.
+    """
+    known = _from_period(entries, number(entries, "F0"))
+    frequency = number(entries, "F0") or next((value for order, value in known if order == 0), 0.0)
+    scale = _rate(entries) / (number(entries, "P1") or 1.0)
+    for order, value in known:
+        name, other = f"F{order}", f"P{order}"
+        if name not in entries:
+            continue
+        rounding = _rounding(entries, name) + frequency**2 * _rounding(entries, other) * (scale if order else 1.0)
+        if order and "F0" not in entries:
+            rounding += 2 * abs(value) * frequency * _rounding(entries, "P0")
+        if abs(value - number(entries, name)) > rounding + SAME * abs(value):
+            said = f"{other} contradicts {name}, of which it must be {value:.9g}: leave one of them out."
+            raise ValueError(f"{where}: {entries.as_written(said)}")
+
+
+def _rounding(entries: Entries, name: str) -> float:
+    """Return the largest error of an entry that was rounded to the digits that are written."""
+    return ROUNDED * 10.0 ** int(to_decimal(entries[name]).as_tuple().exponent)
 
 
 def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:

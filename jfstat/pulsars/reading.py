@@ -11,7 +11,7 @@ from jfstat import kinds
 from jfstat.public import public
 from jfstat.pulsars.catalogue import catalogue, is_catalogue
 from jfstat.pulsars.entries import par_entries
-from jfstat.pulsars.pulsar import Pulsar, pulsar_of
+from jfstat.pulsars.pulsar import Pulsar, pulsar_of, refuse_contradictions
 
 
 @public(path=kinds.path)
@@ -39,7 +39,10 @@ def read_par(path: str | os.PathLike) -> Pulsar:
         If the file is not a .par file, or an entry is missing or malformed.
     """
     path = Path(path)
-    return pulsar_of(par_entries(path), str(path))
+    entries = par_entries(path)
+    pulsar = pulsar_of(entries, str(path))
+    refuse_contradictions(entries, str(path))
+    return pulsar
 
 
 @public(paths=kinds.paths)

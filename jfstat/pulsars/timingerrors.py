@@ -42,7 +42,11 @@ RELATIVE_STEP = 1e-7
 """Smallest step of other entries, relative to their values; that of periods, of which many pass since the epoch."""
 EARTH_SPEED = 1.06e-4
 """Largest speed of a detector around the Sun and with the Earth, in units of the speed of light."""
-PERIODS = re.compile(r"PB|FB\d+")
+PERIODS = re.compile(r"PB|FB0")
+DERIVATIVES = re.compile(r"FB([1-9]\d*)")
+SMALL_TURN = 1e-3
+"""Largest change of the orbit's phase, in turns since its epoch, by a step of a derivative of its frequency: more might
+be taken for less by whole turns, and times in float64 tell changes of 1e-10."""
 ORBIT = ("asini", "period", "ascending", "ecosw", "esinw")
 """Coordinates of an orbit that are smooth at any eccentricity: with the time at which the mean longitude is zero, GPS
 s, and the two components of the eccentricity."""
@@ -184,7 +188,8 @@ def errors_of(
         return _coordinates(own.doppler_and_error(start, end, harmonic, orbit_times)[0])
 
     known = _coordinates(centre)
-    found = {name: _steps(name, entries, template, known) for name in entries.errors}
+    since = 0.0 if pulsar.binary is None else known["ascending"] - float(pulsar.binary.t0)
+    found = {name: _steps(name, entries, template, known, since) for name in entries.errors}
     found = {name: own for name, own in found.items() if own}
     if not found:
         return None
@@ -289,14 +294,35 @@ def _coordinates(point: Doppler) -> dict[str, float]:
 
 
 def _steps(
-    name: str, entries: Entries, template: Callable[[Entries], dict[str, float]], known: Mapping[str, float]
+    name: str,
+    entries: Entries,
+    template: Callable[[Entries], dict[str, float]],
+    known: Mapping[str, float],
+    since: float = 0.0,
 ) -> dict[str, float]:
-    """Return the changes of a template's coordinates by one error of an entry, those that are not zero."""
+    """Return the changes of a template's coordinates by one error of an entry, those that are not zero.
+
+    Parameters
+    ----------
+    name : str
+        Of the entry.
+    entries : Entries
+    template : callable
+        The coordinates for entries.
+    known : mapping
+        The coordinates for these.
+    since : float
+        Time since the orbit's epoch at which they hold, s.
+    """
     error, size = entries.errors[name], entries[name]
     step = next((x for pattern, x in SMALL_STEPS.items() if re.fullmatch(pattern, name)), None)
     if step is None:
         least = RELATIVE_STEP * abs(to_float(size))
         step = least if PERIODS.fullmatch(name) and least else max(error, least)
+        order = DERIVATIVES.fullmatch(name)
+        if order and since:
+            n = int(order[1]) + 1
+            step = min(step, SMALL_TURN * factorial(n) / abs(since) ** n)
     at, problem = {0: known}, None
     for side in (-1, 1):
         try:

@@ -67,6 +67,31 @@ def test_priors_may_end_far_below_the_best_amplitude(share):
     assert len(np.unique(found.samples.h0)) > 3000 and np.all(found.samples.h0 <= end)
 
 
+@pytest.mark.parametrize("end", [0.6, 0.95, 1.1])
+@pytest.mark.parametrize("kind", ["uniform", "log-uniform", "Fermi-Dirac"])
+def test_amplitudes_far_below_the_best_one_count_in_weak_signals(kind, end):
+    """The orientation is known; the prior ends near the best amplitude, 2.4 standard deviations from zero."""
+    cosi, psi = 0.3, 0.4
+    likelihood, _ = one_of_power(np.random.default_rng(5), 6.0, 2.0, cosi)
+    z, q = (float(x) for x in at_orientations(likelihood, cosi, psi))
+    end = end * z / q
+    prior, log_density = {
+        "uniform": (jfstat.Uniform(0.0, end), lambda h: np.where(h <= end, 0.0, -np.inf)),
+        "log-uniform": (jfstat.LogUniform(1e-3 * end, end), lambda h: np.where(h <= end, -np.log(h), -np.inf)),
+        "Fermi-Dirac": (jfstat.FermiDirac(mu=end, sigma=0.02 * end), lambda h: -np.logaddexp(0, (h / end - 1) / 0.02)),
+    }[kind]
+    found = posterior(likelihood, jfstat.AmplitudePrior(h0=prior, cosi=cosi, psi=psi))
+    h0 = np.geomspace(1e-3 * end, 30 * end, 300_001) if kind == "log-uniform" else np.linspace(0, 10 * end, 1_000_001)
+    value = h0 * z - 0.5 * h0**2 * q + np.log(i0e(h0 * z)) + log_density(np.maximum(h0, 1e-300))
+    density = np.exp(value - np.max(value))
+    below = np.append(0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(h0)))
+    probabilities = np.array([0.05, 0.5, 0.95])
+    wanted = np.interp(probabilities, below / below[-1], h0)
+    np.testing.assert_allclose(found.h0_quantile(probabilities), wanted, rtol=6e-3)
+    ranks = np.interp(found.samples.h0, h0, below / below[-1])
+    assert kstest(ranks, "uniform").pvalue > 1e-3
+
+
 @pytest.mark.parametrize("name", ["half-normal", "restricted"])
 def test_samples_follow_the_density(name):
     likelihood, _ = one_of_power(np.random.default_rng(2), 40.0, 5.0, 0.3)

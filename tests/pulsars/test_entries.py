@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from solutions import ORBITS, SOLUTION, solved, written
 
 import jfstat
-from jfstat.pulsars.entries import named
+from jfstat.pulsars.entries import Entries, named
 from jfstat.pulsars.names import IDLE, LEFT_OUT, ORBIT, POSITION, SECOND, usual
-from jfstat.pulsars.pulsar import pulsar_of
+from jfstat.pulsars.pulsar import pulsar_of, refuse_contradictions
 
 LEAVE_ALONE = """
 PSRB INFO MODE NITS NTOA TRES CHI2R START FINISH TRACK TZRMJD TZRSITE TZRFRQ PHOFF CLK CLOCK T2CMETHOD TIMEEPH
@@ -21,7 +21,7 @@ DMXR1_0001 DMXR2_0001 DMXEP_0001 DMXF1_0001 DMWXSIN_0001 CM CM1 CMEPOCH TNCHROMI
 NE_SW NE_SW1 SOLARN0 SWM SWXDM_0001 SWXR2_0001 FD1 FD4 T2EFAC T2EQUAD EFAC ECORR TNECORR TNEF TNEQ DMEFAC
 DMEQUAD RNAMP RNIDX TNREDAMP TNREDGAM TNREDC TNDMAMP TNCHROMGAM WAVEEPOCH WAVE_OM WXEPOCH WXFREQ_0001
 EXPDIPEP_1 EXPDIPTAU_1 CHROMGAUSS_EPOCH_1 H0 COSIOTA PSI PHI0 IOTA C21 PHI22 Q22 HPLUS HVECTORX PSISCALAR_F
-TRANSIENTWINDOWTYPE ASSOC BSURF SURVEY S1400 EDOTD2 DMDATA DMRES SIMULATE DMMODEL _DM WAVDM1
+TRANSIENTTAU ASSOC BSURF SURVEY S1400 EDOTD2 DMDATA DMRES SIMULATE DMMODEL _DM WAVDM1
 """.split()  # noqa: SIM905
 CHANGE = """
 IFUNC1 SIFUNC ORBIFUNC1 QIFUNC_p1 _CM PWF0_1 PWEP_1 BRAKE PMRV DSHK D_AOP PMRA2 PMELONG2 DMASSPLANET5 GWM_AMP
@@ -134,12 +134,36 @@ def test_periods_are_frequencies(period, rate):
     first, other = (pulsar_of(named(entries | {"P": repr(period), name: repr(rate)}), "x") for name in ("P1", "PDOT"))
     assert first == other
     assert first.spins == pytest.approx((1 / period, -rate / period**2), rel=1e-12)
-    both = pulsar_of(named(entries | {"P0": repr(period), "P1": repr(rate), "F0": repr(1.0001 / period)}), "x")
-    assert both.spins[0] == 1.0001 / period
-    assert both.spins[1] == pytest.approx(-rate / period**2, rel=1e-3)
-    for wrong, message in (({"F0": repr(1.1 / period)}, "P0 contradicts F0"), ({"F1": "1e-3"}, "P1 contradicts F1")):
-        with pytest.raises(ValueError, match=message):
-            pulsar_of(named(entries | {"P0": repr(period), "P1": repr(rate)} | wrong), "x")
+
+
+@given(st.floats(1e-3, 5), st.floats(1e-20, 1e-12), st.integers(2, 9), st.integers(2, 9))
+@settings(deadline=None, max_examples=50)
+def test_periods_and_frequencies_agree_to_the_digits_that_are_written(period, rate, digits, fewer):
+    entries = {name: word for name, word in SOLUTION.items() if name not in ("F0", "F1")}
+    both = {"F0": f"{1 / period:.17e}", "F1": f"{-rate / period**2:.17e}"}
+    both |= {"P0": f"{period:.{digits}e}", "P1": f"{rate:.{fewer}e}"}
+    own = Entries(named(entries | both))
+    refuse_contradictions(own, "x")
+    assert pulsar_of(own, "x").spins == pytest.approx((1 / period, -rate / period**2), rel=1e-15)
+    for order, places in enumerate((digits, fewer)):
+        for name in (f"P{order}", f"F{order}"):
+            wrong = f"{float(both[name]) * (1 + 3 * 10.0**-places):.17e}"
+            with pytest.raises(ValueError, match=f"^x: P{order} contradicts F{order}, of which it must be"):
+                refuse_contradictions(Entries(named(entries | both | {name: wrong})), "x")
+
+
+@pytest.mark.parametrize("entries", [{"P0": "0.0201"}, {"P1": "5e-19"}])
+def test_files_with_a_period_that_contradicts_the_frequency_are_refused(tmp_path, entries):
+    path = tmp_path / "a.par"
+    path.write_text("".join(f"{name} {word}\n" for name, word in (SOLUTION | {"F0": "50.000"} | entries).items()))
+    with pytest.raises(ValueError, match=r"a\.par: P\d contradicts F\d, of which it must be"):
+        jfstat.read_par(path)
+
+
+def test_signals_that_end_are_refused():
+    assert pulsar_of(named(SOLUTION | {"TRANSIENTWINDOWTYPE": "none", "TRANSIENTTAU": "0"}), "x")
+    with pytest.raises(ValueError, match="TRANSIENTWINDOWTYPE is 'RECT', of a signal that is there for a part"):
+        pulsar_of(named(SOLUTION | {"TRANSIENTWINDOWTYPE": "RECT", "TRANSIENTTAU": "86400"}), "x")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Errors of .par files: what is read, what they change in a template, and as priors of a model."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -188,3 +190,17 @@ def test_errors_are_priors_of_a_model(tmp_path):
     )
     with pytest.raises(ValueError, match="point is not the template whose errors are the priors"):
         jfstat.model(near, later, errors, prior)
+
+
+@pytest.mark.parametrize("rate", ["0", "1e-23", "1e-21", "1e-20", "1e-18"])
+@pytest.mark.parametrize(("name", "error"), [("FB1", 1e-19), ("FB2", 1e-27)])
+def test_derivatives_of_the_orbital_frequency_may_have_any_size(tmp_path, name, error, rate):
+    """Relative to a small value, a step would be less than times in float64 tell."""
+    binary = {"PB": None, "FB0": "5.84e-05", "A1": "1.3433", "EPS1": "0", "EPS2": "0", "FB1": "0"}
+    value = str(float(rate) * 1e-8) if name == "FB2" else rate
+    pulsar = read(tmp_path, **binary | {name: f"{value} 1 {error}"})
+    found = jfstat.timing_errors(pulsar, START, START + DAY)
+    steps = dict(zip(found.coordinates, np.asarray(found.steps[found.names.index(name)]), strict=True))
+    since = float(found.centre.orbit.tp - pulsar.binary.t0)
+    n = int(name[2:]) + 1
+    assert steps["ascending"] == pytest.approx(-error * since**n / math.factorial(n) / 5.84e-05, rel=2e-3)
