@@ -72,6 +72,8 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
     """
     x = in_unit(x, name, unit)
     require_known(x, name)
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x) and np.ndim(x):
+        raise ValueError(f"{name} has masked values, of which nothing is known: leave them out.")
     try:
         found = np.asarray(x)
         if found.dtype.kind not in "fiuO" or isinstance(x, np.ma.core.MaskedConstant):
@@ -151,10 +153,15 @@ def precise(x: object, name: str, unit: str = "") -> jax.Array:
     ValueError
         As `as_float64`, and if `x` is an array of fewer bits: float32 keeps 7 digits, and a phase has 1e9 cycles.
     """
+    refuse_rounded(x, name)
+    return as_float64(x, name, unit)
+
+
+def refuse_rounded(x: object, name: str) -> None:
+    """Raise a ValueError for an array or number of fewer than 64 bits."""
     kind = getattr(x, "dtype", None)
     if kind is not None and jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 8:
         raise ValueError(f"{name} must be float64, not {kind}, which keeps too few digits: make it in 64 bits.")
-    return as_float64(x, name, unit)
 
 
 def require(
@@ -282,6 +289,7 @@ def sft_seconds(tsft: object) -> float:
 def gps_seconds(x: object, name: str) -> float:
     """Return a GPS time in s as a float, from a number or an astropy Time."""
     gps = getattr(x, "gps", None)
+    refuse_rounded(x, name)
     return number(x if gps is None else gps, name, "a GPS time in s", "s")
 
 

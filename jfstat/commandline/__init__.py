@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from jfstat.commandline.interruption import INTERRUPTED, MESSAGE, leaving_at_once
+from jfstat.commandline.interruption import INTERRUPTED, MESSAGE, leaving_at_once, never_lost
 from jfstat.commandline.streams import lenient_streams
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def _run(words: list[str], as_program: bool) -> int:
         work = arguments.plan(arguments)
         check_files(arguments)
         arguments.seal()  # refuses options of no effect, before anything is written
-        work()
+        with never_lost() if as_program else nullcontext():
+            work()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)
     except KeyboardInterrupt as stopped:

@@ -180,7 +180,15 @@ def templates_of(arguments: Arguments) -> Templates:
         raise ValueError("--strictSpindownBounds goes with --metricMismatch: flat grids stay within their ranges.")
     alpha, delta, region = _sky(arguments, lattice)
     how: Any = dict(mismatch=arguments.metricMismatch, strict=arguments.strictSpindownBounds, braking=braking)
-    return Templates(alpha, delta, region, spins, _orbits(arguments, lattice), band=band, **how)
+    orbit = _orbits(arguments, lattice)
+    ranges = (alpha, delta, *spins.values(), *(orbit or {}).values())
+    wide = any(isinstance(x, tuple) and x[0] != x[1] for x in ranges) or region is not None or braking is not None
+    if lattice and not wide:
+        raise ValueError(
+            "--metricMismatch has no effect, since no parameter but the frequency has a range: leave it out, or give a "
+            "range such as --AlphaBand."
+        )
+    return Templates(alpha, delta, region, spins, orbit, band=band, **how)
 
 
 def read_grid(name: str) -> Any:

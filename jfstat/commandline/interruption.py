@@ -1,16 +1,21 @@
-"""Ctrl-C while the program starts."""
+"""Ctrl-C while the program starts, and where Python would forget it."""
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 MESSAGE = "interrupted"
+AGAIN = 0.05
+"""Time after which a lost Ctrl-C is raised again, s."""
 
 
 @contextmanager
@@ -35,3 +40,27 @@ def leaving_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def never_lost() -> Iterator[None]:
+    """Within the ``with`` block, raise a KeyboardInterrupt again that Python ignored.
+
+    It ignores exceptions in what it calls by itself, such as the callbacks of its garbage collector, of which JAX has
+    one, and would go on with the work.
+    """
+    usual = sys.unraisablehook
+
+    def hook(lost: Any) -> None:
+        if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
+            again = threading.Timer(AGAIN, _thread.interrupt_main)  # at once it would be lost like the first
+            again.daemon = True
+            again.start()
+        else:
+            usual(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual

@@ -376,7 +376,7 @@ OPTIONS = {
     "candidates": Option(
         "what jfstat search wrote, .ecsv, .hdf5, or ComputeFstatistic_v2's text format", "FILE", short="c"
     ),
-    "randSeed": Option("seed of the random numbers, no unit (default 0, a seed too)", "N", natural, default=0),
+    "randSeed": Option("seed of the random numbers, no unit (default 0, a seed like others)", "N", natural, default=0),
 }
 """Every option that several commands have, or that is ComputeFstatistic_v2's."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -20,11 +21,11 @@ class Lenient:
     """
 
     def __init__(self, stream: Any):
-        self.stream = stream
         self.lost = stream is None  # closed by the caller
+        self.stream: Any = io.StringIO() if stream is None else stream
         self.failure: OSError | None = None
         with suppress(AttributeError, OSError, ValueError):
-            stream.reconfigure(errors="backslashreplace")  # letters that the locale's encoding lacks
+            self.stream.reconfigure(errors="backslashreplace")  # letters that the locale's encoding lacks
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

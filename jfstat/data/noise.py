@@ -487,7 +487,7 @@ class NoiseFloor:
                 psds = np.full((len(some), self.bins.stop - self.bins.start), self.sqrt_sx**2)
             else:
                 psds = self.noise.psds(some, self.bins, self.tsft)
-                lacking = "all-zero bins and so no noise floor: leave it out, or give sqrt_sx"
+                lacking = "all-zero bins and so no noise floor: leave it out, or give its floor where data are prepared"
                 self._refuse(~(psds.min(axis=1) > 0), start, lacking)
             yield rows, psds
 

@@ -47,6 +47,8 @@ Tree = TypeVar("Tree")
 Array = TypeVar("Array", jax.Array, np.ndarray)
 REACH = 2 * MAX_DELAY + SEGMENT
 """Time that a trajectory extends beyond the data on each side, s."""
+LONGEST_TSFT = 14400.0
+"""Longest SFTs whose 2F is right, to 1e-4: antenna patterns are taken at few times in each."""
 FEW_SFTS = 8
 """Number of SFTs below which one time in each says too little of how the phase changes; see `phase_times`."""
 LEAST_SIZE = 64
@@ -391,8 +393,6 @@ def observation(
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
         return observation_of_sfts(sfts, Noise.of(sqrt_sx), reftime, ephemeris, fmin, fmax)
-    if timestamps is not None and (start is not None or duration is not None):
-        raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     given = get_detectors(sfts, "sfts")
     names = tuple(site.prefix for site in given)
     noise = Noise.of(sqrt_sx)
@@ -494,6 +494,11 @@ def observed(
     The weights are (n_sfts,) float64 for each detector, and the response as in `Noise.signal_response`. All leaves
     are NumPy arrays, for `jax.device_put`: those of many segments are stacked before any of them goes to a device.
     """
+    if not sfts.tsft <= LONGEST_TSFT:
+        raise ValueError(
+            f"SFTs of {sfts.tsft:g} s are too long: in more than {LONGEST_TSFT:g} s a detector turns so far that 2F "
+            "would be wrong by some per cent and more; make shorter ones."
+        )
     epoch = span.epoch
     start, end = span.start - REACH, span.end + REACH
     tables = load_ephemeris(ephemeris, epoch + start - MARGIN, epoch + end + MARGIN, epoch)

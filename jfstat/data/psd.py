@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jfstat import kinds
-from jfstat.data.noise import MEDIAN_BINS, checked_median_bins, running_median_psd
+from jfstat.data.noise import MEDIAN_BINS, Noise, NoiseFloor, checked_median_bins
 from jfstat.display import named_text
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, check_sfts
@@ -90,7 +90,8 @@ def spectrogram(
     TypeError
         If `sfts` are no SFTs.
     ValueError
-        If the SFTs do not cover the band, have fewer bins than the running median, or `median_bins` makes no sense.
+        If the SFTs do not cover the band, have fewer bins than the running median, or bins that are not finite or all
+        zero, or `median_bins` makes no sense.
 
     Examples
     --------
@@ -220,10 +221,15 @@ def _columns(sfts: SFTs, fmin: FrequencyLike | None, fmax: FrequencyLike | None,
 
 
 def _floors(series: SFTSeries, tsft: float, kept: slice, median_bins: int) -> np.ndarray:
-    """Return the noise floors of one detector's SFTs, (n_sfts, n_bins) float64, 1/Hz."""
-    low = max(0, min(kept.start - median_bins // 2, series.data.shape[1] - median_bins))
-    high = min(series.data.shape[1], max(kept.stop + median_bins // 2, median_bins))
+    """Return the noise floors of one detector's SFTs, (n_sfts, n_bins) float64, 1/Hz.
+
+    Raises
+    ------
+    ValueError
+        If bins are not finite, or all zero.
+    """
+    floor = NoiseFloor(series, tsft, None, kept, kept, Noise(median_bins=median_bins))
     floors = np.empty((len(series), kept.stop - kept.start))
-    for row, sft in zip(floors, series.data, strict=True):
-        row[:] = running_median_psd(sft[low:high], tsft, median_bins)[kept.start - low : kept.stop - low]
+    for rows, psds in floor.psds():
+        floors[rows] = psds
     return floors

@@ -170,12 +170,12 @@ def whitened(
     edges = np.linspace(0, n_bins, n_windows + 1).astype(int)
     width = int(np.diff(edges).min()) // 2 * 2 - 1
     unit = np.float32(np.max(np.abs(bins), initial=0.0)) or np.float32(1.0)  # float32 holds no squares of 1e-23
+    if not np.isfinite(unit):
+        raise _not_finite(bins, detector, gps)
     real, imag = bins.real * (1 / unit), bins.imag * (1 / unit)
     del bins
     power = np.square(real)
     power += np.square(imag)
-    if not np.isfinite(power.sum()):
-        raise _not_finite(power, detector, gps)
     median = _medians(power, edges[:-1], width)
     floors = None
     wide, scale = noise.median_bins, float(unit) ** 2 * 2.0 / tsft

@@ -11,6 +11,7 @@ from jfstat.data.noise import median_bias
 from jfstat.lines.doppler import checked_lines, hertz
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
+from jfstat.simulate.randomness import random_numbers
 from jfstat.validation import whole
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
     max_bins = None if max_bins is None else min(whole(max_bins, "max_bins"), sfts.n_bins)
     for own in sfts:
         bins = line_bins(table[np.asarray(table["detector"]) == own.detector], sfts, max_bins)
-        rng = np.random.default_rng([int(seed), *own.detector.encode()])
+        rng = random_numbers([int(seed)], own.detector, own.gps, sfts.first_bin)
         series.append(_cleaned(own, bins, int(window), rng))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
 

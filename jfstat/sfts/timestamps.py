@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jfstat.signal.times import BILLION, LATEST, TimeLike, gps_time
-from jfstat.validation import DurationLike, float64_of, seconds
+from jfstat.validation import DurationLike, float64_of, refuse_rounded, seconds
 
 MOST_SFTS = 1e8
 """Largest number of SFTs, 5000 years of 1800 s; more are taken for a mistake."""
@@ -51,6 +51,8 @@ def start_times(
             )
         count = int(length // tsft)
         times: dict[str, Any] = dict.fromkeys(names, float(gps_time(start, "start")) + tsft * np.arange(count))
+    elif start is not None or duration is not None:
+        raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     elif isinstance(timestamps, Mapping):
         if set(timestamps) != set(names):
             raise ValueError(f"timestamps are of {list(timestamps)}, detectors of {list(names)}: give the same ones.")
@@ -75,6 +77,7 @@ def _array(times: object, whose: str) -> np.ndarray:
     """Return times as an array of numbers; integers stay integers."""
     values = float64_of(times, f"timestamps of {whose}", "s")
     given = np.asarray(times)
+    refuse_rounded(given, f"timestamps of {whose}")
     return given if given.dtype.kind in "iu" else values
 
 

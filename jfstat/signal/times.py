@@ -12,7 +12,17 @@ import numpy as np
 from jfstat.display import Displayed, Facts, is_known
 from jfstat.maths.arrays import any_traced, is_traced, module_for, on_device
 from jfstat.signal.showing import decimal, time_text
-from jfstat.validation import LARGEST, NumberLike, as_float64, float64_of, in_unit, require_x64, shown
+from jfstat.validation import (
+    LARGEST,
+    NumberLike,
+    as_float64,
+    float64_of,
+    in_unit,
+    precise,
+    refuse_rounded,
+    require_x64,
+    shown,
+)
 
 if TYPE_CHECKING:
     from astropy.time import Time
@@ -112,6 +122,8 @@ class GPSTime(Displayed):
 
     def __add__(self, seconds: float) -> GPSTime:
         """Return the time a number of seconds later."""
+        if getattr(seconds, "dtype", None) == jnp.float32:  # enough digits for a difference
+            seconds = as_float64(seconds, "seconds")  # type: ignore[assignment]
         leaves = jax.tree.leaves((self, gps_time(seconds, "seconds")))
         xp = module_for(*leaves)
         whole, rest, more, fraction = (xp.asarray(x) for x in leaves)
@@ -145,7 +157,7 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
     """
     require_x64()
     if isinstance(x, GPSTime):
-        return GPSTime(as_float64(x.seconds, name, "s"), as_float64(x.nanoseconds, name))
+        return GPSTime(precise(x.seconds, name, "s"), as_float64(x.nanoseconds, name))
     if isinstance(x, str):
         return _from_text(x, name)
     ligo: Any = x
@@ -154,6 +166,7 @@ def gps_time(x: TimeLike, name: str) -> GPSTime:
     if hasattr(x, "gps"):  # an astropy Time, whose two parts together are exact to the nanosecond
         return _split(*_time_parts(x))
     x = in_unit(x, name, "s")
+    refuse_rounded(x, name)  # to up to a minute
     if is_traced(x):
         whole = jnp.floor(x.astype(jnp.float64))
         return _carried(whole, jnp.round((x.astype(jnp.float64) - whole) * BILLION))

@@ -12,7 +12,8 @@ import numpy as np
 from jfstat import kinds
 from jfstat.public import host
 from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
-from jfstat.simulate.simulate import single
+from jfstat.simulate.randomness import random_numbers
+from jfstat.simulate.simulate import check_finite, single
 from jfstat.validation import is_whole, shown
 
 DAY = 86400.0
@@ -44,8 +45,8 @@ class Disturbance(ABC):
         """
 
     def random(self, series: SFTSeries) -> np.random.Generator:
-        """Return random numbers that follow from the field ``seed`` and the detector."""
-        return np.random.default_rng([int(getattr(self, "seed", 0)), *series.detector.encode()])
+        """Return random numbers that follow from the field ``seed``, the detector and the start of its SFTs."""
+        return random_numbers([int(getattr(self, "seed", 0))], series.detector, series.gps)
 
 
 def set_fields(own: Disturbance, values: Mapping[str, Any], seed: Any = None) -> None:
@@ -97,6 +98,7 @@ def inject_artefacts(sfts: SFTs, artefacts: Sequence[Disturbance]) -> SFTs:
     >>> dirty = jfstat.inject_artefacts(sfts, [drift, jfstat.Artefact(100.0, 1e-23, detectors=['H1'])])
     """
     check_sfts(sfts)
+    check_finite(sfts)
     kinds.sequence(artefacts, "artefacts")
     artefacts = list(artefacts)
     for one in artefacts:

@@ -25,6 +25,7 @@ from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.signal.times import TimeLike
 from jfstat.signal.transientwindow import TransientWindow
+from jfstat.simulate.randomness import random_numbers
 from jfstat.simulate.signals import Bins, signal_bins
 from jfstat.validation import (
     DurationLike,
@@ -86,7 +87,8 @@ def simulate_sfts(
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
-        Seed of the noise, a whole number or several; the noise of a detector does not depend on the others.
+        Seed of the noise, a whole number or several. The noise of a detector does not depend on the others. It is
+        another one for each `start` and `fmin`, so that stretches and bands can be simulated one by one and joined.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
@@ -121,14 +123,16 @@ def simulate_sfts(
     n_bins = int(np.ceil(high * length - 1e-6)) - first
     if first + n_bins > LAST_BIN:
         raise ValueError(f"fmin={low:g} and fmax={high:g} Hz ask for bins beyond {LAST_BIN}: lower fmax.")
-    seeds = list(seed) if isinstance(seed, (list, tuple, range, np.ndarray)) and getattr(seed, "ndim", 1) else [seed]
+    seeds: list[Any] = (
+        list(seed) if isinstance(seed, (list, tuple, range, np.ndarray)) and getattr(seed, "ndim", 1) else [seed]
+    )
     if not seeds or not all(is_whole(x) and x >= 0 for x in seeds):
         raise ValueError(f"seed must be a whole number, not negative, or several, not {shown(seed)}.")
     times = start_times(tuple(site.prefix for site in sites), start, duration, timestamps, length)
     series = []
     for site in sites:
         gps, gps_ns = times[site.prefix]
-        rng = np.random.default_rng([*seeds, *site.prefix.encode()])
+        rng = random_numbers(seeds, site.prefix, gps, first)
         with np.errstate(over="ignore", invalid="ignore"):
             data = white_noise(rng, (len(gps), n_bins), length, floors[site.prefix], window)
         data = single(data, "sqrt_sx", "the noise")
@@ -174,6 +178,7 @@ def inject(sfts: SFTs, signals: Signals, ephemeris: EphemerisLike = "DE405") -> 
     True
     """
     check_sfts(sfts)
+    check_finite(sfts)
     signals = _listed(signals)
     f = sfts.frequencies
     signals = [_parts(signal) for signal in signals]
@@ -240,12 +245,21 @@ def _source(doppler: Doppler, sfts: SFTs) -> Source:
     return source(doppler, jnp.asarray(sfts.start, jnp.int64), _reference(doppler, sfts.start), middle)
 
 
+def check_finite(sfts: SFTs) -> None:
+    """Raise a ValueError if a bin is not finite."""
+    for series in sfts:
+        bad = ~np.isfinite(series.data).all(axis=1)
+        if np.any(bad):
+            when = series.gps[int(np.argmax(bad))]
+            raise ValueError(f"the SFT of {series.detector} at GPS {when} has bins that are not finite: leave it out.")
+
+
 def single(data: np.ndarray, name: str, what: str) -> np.ndarray:
     """Return bins in complex64, the precision of SFTs; raise a ValueError if they are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         single = data.astype(np.complex64, copy=False)
     if not np.isfinite(single).all():
-        raise ValueError(f"{name}: bins are not finite, or too large for SFTs' single precision: lower {what}.")
+        raise ValueError(f"{name}: bins are too large for SFTs' single precision: lower {what}.")
     return single
 
 

@@ -49,8 +49,8 @@ def sfts_from_strain(
     """Make SFTs from one detector's strain.
 
     SFTs are ``dt * DFT / rms(window)``, phases referred to each SFT's start. They do not overlap and start at whole GPS
-    seconds. Stretches of samples that are not finite are gaps; after a gap the next SFT starts at the first whole
-    second.
+    seconds. Stretches of samples that are masked or not finite are gaps; after a gap the next SFT starts at the first
+    whole second.
 
     Parameters
     ----------
@@ -113,7 +113,10 @@ def _unpack(series: Any) -> tuple[np.ndarray, float, float]:
     parts = [series.value, series.t0, series.dt] if all(hasattr(series, k) for k in ("value", "t0", "dt")) else series
     if not isinstance(parts, (list, tuple)) or len(parts) != 3:
         raise TypeError(f"series must be a GWpy TimeSeries or (array, t0, dt), not {type(series).__name__}.")
-    x = np.asarray(parts[0])
+    x: np.ndarray = parts[0]
+    if np.ma.is_masked(x):  # masked samples are gaps
+        x = np.ma.filled(x.astype(np.float64), np.nan)
+    x = np.asarray(x)
     if x.ndim != 1 or x.dtype.kind not in "fiu":
         raise ValueError(f"the series must hold real samples in one dimension, not {x.dtype} of shape {x.shape}.")
     return x, gps_seconds(parts[1], "t0"), seconds(parts[2], "dt")

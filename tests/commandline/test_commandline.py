@@ -416,6 +416,10 @@ PREDICT = ["predict", *SKY, "--h0=1e-24", "--cosi=0"]
         ([*SEARCH, *SKY, "--numCandidatesToKep=3"], "did you mean --NumCandidatesToKeep? (see jfstat search --help)"),
         ([*SEARCH, *SKY, "--NumCandidatesToKeep=0"], "keeps all at or above --TwoFthreshold: give that as well"),
         ([*SEARCH, *SKY, "--strictSpindownBounds"], "--strictSpindownBounds goes with --metricMismatch"),
+        (
+            [*SEARCH, *SKY, "--metricMismatch=0.2"],
+            "--metricMismatch has no effect, since no parameter but the frequency",
+        ),
         ([*SEARCH, *SKY, "--elephant=3"], "unknown option --elephant: it is none of this command's (see jfstat search"),
         (["search", "--DataFiles=x", "--Freq=0", *SKY], "--Freq must be positive"),
         (["search", "--DataFiles=x", "--Freq=100", "--AlphaBand=0.1", *SKY], "--dAlpha is missing"),

@@ -119,3 +119,12 @@ def test_an_interruption_is_told_in_one_line():
     finally:
         signal.signal(signal.SIGINT, inherited)
     assert told
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_streams_that_the_caller_has_closed_do_not_matter(commands, tmp_path, monkeypatch, closed):
+    out = tmp_path / "found.ecsv"
+    monkeypatch.setattr(sys, closed, None)
+    status = main([*commands["search"], f"--outputFstat={out}"])
+    monkeypatch.undo()
+    assert status == 0 and len(jfstat.read_candidates(out)) == 3

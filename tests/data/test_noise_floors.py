@@ -194,3 +194,22 @@ def test_a_detector_may_lack_sfts_in_a_segment():
     np.testing.assert_array_equal(
         jfstat.prepare(some, 49.99, 50.01, segments=2, guard=0.01).observation.has_data, observed.has_data
     )
+
+
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "bins that are not finite"), (0.0, "all-zero bins")])
+def test_spectra_name_bad_sfts_too(value, message):
+    sfts = jfstat.simulate_sfts(["H1"], 1_100_000_000, 10 * 1800, 49.9, 50.1, sqrt_sx=1e-23)
+    sfts["H1"].data[[6, 8]] = value
+    for spectrum in (jfstat.psd, jfstat.spectrogram):
+        with pytest.raises(ValueError, match=f"H1 at GPS {1_100_000_000 + 6 * 1800} has {message}"):
+            spectrum(sfts)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("sqrt_sx", [None, 1e-23])
+def test_data_of_single_templates_name_bad_sfts_too(tmp_path, value, sqrt_sx):
+    sfts = jfstat.simulate_sfts(["H1"], 1_100_000_000, 10 * 1800, 98.9, 101.1, sqrt_sx=1e-23)
+    sfts["H1"].data[6, 2000] = value
+    (tmp_path / "a.par").write_text("PSRJ A\nRAJ 1:0:0\nDECJ 2:0:0\nF0 50.0\nPEPOCH 55600\n")
+    with pytest.raises(ValueError, match=f"H1 at GPS {1_100_000_000 + 6 * 1800} has bins that are not finite"):
+        jfstat.search_pulsars(sfts, jfstat.read_par(tmp_path / "a.par"), sqrt_sx=sqrt_sx, progress=False)

@@ -95,3 +95,15 @@ def test_observations_of_few_sfts_stay_as_they_are():
     """Of these more times in each SFT are looked at, which depends on how many there are."""
     seen = jfstat.observation(["H1"], 1e9, 3 * 1800, sqrt_sx=4e-24)
     assert seen.in_few_sizes is seen
+
+
+def test_sfts_in_which_detectors_turn_too_far_are_refused():
+    sfts = jfstat.simulate_sfts("H1", 1_167_458_304, 86400, 49.9, 50.1, tsft=21600)
+    for use in (
+        lambda: jfstat.prepare(sfts, 49.99, 50.01, guard=0.01, sqrt_sx=1e-23),
+        lambda: jfstat.normalise(sfts, 49.99, 50.01),
+        lambda: jfstat.observation("H1", 1_167_458_304, 86400, tsft=21600),
+    ):
+        with pytest.raises(ValueError, match="SFTs of 21600 s are too long: in more than 14400 s a detector turns"):
+            use()
+    assert jfstat.observation("H1", 1_167_458_304, 86400, tsft=14400).detectors == ("H1",)

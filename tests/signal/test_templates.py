@@ -164,3 +164,15 @@ def test_indices_and_stacks_in_traces():
         return x + float(stack[1].alpha)
 
     assert float(jax.jit(known)(1.0)) == 1.2
+
+
+def test_masked_values_are_refused():
+    half = np.ma.masked_array([1.0, 2.0], [False, True])
+    for use in (
+        lambda: jfstat.Doppler(half, 0.2, [100.0]),
+        lambda: jfstat.Doppler(1.0, 0.2, half),
+        lambda: jfstat.simulate_sfts("H1", timestamps=half, fmin=50, fmax=51),
+    ):
+        with pytest.raises(ValueError, match="has masked values, of which nothing is known: leave them out"):
+            use()
+    assert jfstat.Doppler(np.ma.masked_array([1.0, 2.0]), 0.2, [100.0]).alpha.shape == (2,)

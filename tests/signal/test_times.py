@@ -101,3 +101,23 @@ def test_a_known_time_inside_a_trace_stays_known():
 
     assert float(jax.jit(later)(1.0)) == 6.5
     assert float(jax.grad(later)(1.0)) == 1.0
+
+
+def test_times_in_single_precision_are_refused():
+    """A GPS time in float32 is rounded to up to a minute."""
+    sfts = jfstat.simulate_sfts("H1", 1_167_458_304, 86400, 98.9, 101.1)
+    for rounded in (np.float32(1_167_458_365), jnp.float32(1_167_458_365)):
+        for use in (
+            lambda t: jfstat.Doppler(1.0, 0.2, [100.0], reftime=t),
+            lambda t: jfstat.prepare(sfts, 99.99, 100.01, t),
+            lambda t: jfstat.prepare(sfts, 99.99, 100.01, segments=[(t, 1_167_500_000)]),
+            lambda t: jfstat.observation("H1", t, 86400),
+            lambda t: jfstat.simulate_sfts("H1", timestamps=[t], fmin=50, fmax=51),
+            lambda t: jfstat.simulate_sfts("H1", timestamps=np.array([t]), fmin=50, fmax=51),
+            lambda t: jax.jit(lambda x: jfstat.Doppler(1.0, 0.2, [100.0], reftime=x))(t),
+            sfts.select,
+        ):
+            with pytest.raises(ValueError, match="must be float64, not float32, which keeps too few digits"):
+                use(rounded)
+    later = jfstat.Doppler(1.0, 0.2, [100.0], reftime=1_167_458_365).reftime + jnp.float32(0.5)
+    assert str(later) == "1167458365.5"

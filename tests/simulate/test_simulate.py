@@ -208,3 +208,30 @@ def test_signals_at_other_frequencies_are_not_compiled_again():
     with counted_compilations() as compiled:
         injected(137.31)
     assert compiled == []
+
+
+def test_stretches_and_bands_that_are_simulated_one_by_one_have_noise_of_their_own():
+    band = dict(fmin=50.0, fmax=50.2)
+    first, again = (jfstat.simulate_sfts("H1", START, 7200, **band) for _ in range(2))
+    np.testing.assert_array_equal(first["H1"].data, again["H1"].data)
+    later = jfstat.simulate_sfts("H1", START + 7200, 7200, **band)
+    beside = jfstat.simulate_sfts("H1", START, 7200, fmin=50.1, fmax=50.3)
+    for other in (later, beside):
+        a, b = (x["H1"].data.ravel() for x in (first, other))
+        assert abs(np.vdot(a, b)) < 4 * np.linalg.norm(a) * np.linalg.norm(b) / np.sqrt(len(a))
+
+
+def test_times_are_given_once():
+    with pytest.raises(ValueError, match="start and duration do not go with timestamps"):
+        jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=50.2, timestamps={"H1": [START]})
+
+
+def test_bins_that_are_not_finite_are_not_blamed_on_signals():
+    sfts = jfstat.simulate_sfts("L1", START, 7200, 49.9, 50.1)
+    sfts["L1"].data[2, 7] = np.nan
+    for add in (
+        lambda: jfstat.inject(sfts, [(jfstat.Doppler(**DOPPLER), AMPLITUDE)]),
+        lambda: jfstat.inject_artefacts(sfts, [jfstat.Artefact(50.0, 1e-24)]),
+    ):
+        with pytest.raises(ValueError, match=f"the SFT of L1 at GPS {START + 3600} has bins that are not finite"):
+            add()

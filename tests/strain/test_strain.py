@@ -162,3 +162,16 @@ def test_strain_too_large_for_the_bins_of_sfts_is_refused(loud, own):
         strain(x, conditioning=own)
     # smaller it is taken
     assert np.isfinite(strain(x / loud, conditioning=own)["H1"].data).all()
+
+
+def test_masked_samples_are_gaps():
+    strain = np.random.default_rng(4).standard_normal(64 * 7200)
+    strain[64 * 2000 : 64 * 2100] = 1e5
+    missing = np.where(strain > 1e4, np.nan, strain)
+    masked, gap = (
+        sfts_from_strain((x, 1_167_458_304, 1 / 64), "H1", fmin=10, fmax=20)
+        for x in (np.ma.masked_greater(strain, 1e4), missing)
+    )
+    assert len(gap) == 3
+    np.testing.assert_array_equal(masked["H1"].gps, gap["H1"].gps)
+    np.testing.assert_array_equal(masked["H1"].data, gap["H1"].data)
