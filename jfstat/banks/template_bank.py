@@ -160,8 +160,8 @@ def template_bank(
 
     For NormalisedSFTs the metric is the fraction of its power that a signal loses on average along a template's track:
     the mean square of the distance between the tracks in bins, for the best frequency, times pi^2/3, or times 2.095 if
-    the power is that of the nearest bins. A spacing of frequencies of 1/Tsft then loses up to a half more, and a sixth
-    on average; with several bins up to 0.59, and 0.23 on average. The lattice is that of ranges of orbits, even without
+    the power is that of the nearest bins. A spacing of frequencies of 1/Tsft then loses up to 0.42 more, and 0.15 on
+    average; with several bins up to 0.59, and 0.23 on average. The lattice is that of ranges of orbits, even without
     an orbit.
 
     The metric of the phase neglects antenna patterns. For a day of data and more it still bounds the loss of 2F: in

@@ -183,7 +183,7 @@ def templates_of(arguments: Arguments) -> Templates:
     orbit = _orbits(arguments, lattice)
     ranges = (alpha, delta, *spins.values(), *(orbit or {}).values())
     wide = any(isinstance(x, tuple) and x[0] != x[1] for x in ranges) or region is not None or braking is not None
-    if lattice and not wide:
+    if lattice and not wide and 0 < arguments.metricMismatch < 1:  # others are refused as such
         raise ValueError(
             "--metricMismatch has no effect, since no parameter but the frequency has a range: leave it out, or give a "
             "range such as --AlphaBand."

@@ -393,6 +393,8 @@ def observation(
         if start is not None or duration is not None or timestamps is not None:
             raise ValueError("start, duration and timestamps go with names of detectors: SFTs have times of their own.")
         return observation_of_sfts(sfts, Noise.of(sqrt_sx), reftime, ephemeris, fmin, fmax)
+    if timestamps is not None and (start is not None or duration is not None):
+        raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     given = get_detectors(sfts, "sfts")
     names = tuple(site.prefix for site in given)
     noise = Noise.of(sqrt_sx)

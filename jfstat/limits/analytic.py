@@ -115,7 +115,8 @@ def sensitivity(
     Parameters
     ----------
     data, threshold, population, mismatch, samples, seed
-        See `detection_probability`. With 10000 samples h0 is accurate to about 0.2 % at a confidence of 0.95.
+        See `detection_probability`. With 10000 samples h0 is accurate to about 0.2 % for two
+        detectors and 0.5 % for one, at a confidence of 0.95.
     confidence : float
         Detection probability, between 0 and 1.
 

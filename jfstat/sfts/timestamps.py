@@ -51,8 +51,6 @@ def start_times(
             )
         count = int(length // tsft)
         times: dict[str, Any] = dict.fromkeys(names, float(gps_time(start, "start")) + tsft * np.arange(count))
-    elif start is not None or duration is not None:
-        raise ValueError("start and duration do not go with timestamps, which say when SFTs start: leave them out.")
     elif isinstance(timestamps, Mapping):
         if set(timestamps) != set(names):
             raise ValueError(f"timestamps are of {list(timestamps)}, detectors of {list(names)}: give the same ones.")
@@ -70,7 +68,28 @@ def start_times(
         if np.any(np.diff(gps) + 1e-9 * np.diff(gps_ns) < tsft - 1e-6):
             raise ValueError(f"timestamps of {name} must increase by at least tsft={tsft:g} s: SFTs must not overlap.")
         split[name] = gps, gps_ns
+    if timestamps is not None:
+        _check_within(split, start, duration, tsft)
     return split
+
+
+def _check_within(
+    times: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    start: TimeLike | None,
+    duration: DurationLike | None,
+    tsft: float,
+) -> None:
+    """Raise a ValueError if SFTs at given times are not within a start and duration that are given too."""
+    low = -np.inf if start is None else float(gps_time(start, "start"))
+    first = min(float(gps[0]) for gps, _ in times.values()) if start is None else low
+    high = np.inf if duration is None else first + seconds(duration, "duration")
+    for name, (gps, gps_ns) in times.items():
+        own = gps + 1e-9 * gps_ns
+        if own[0] < low - 1e-6 or own[-1] + tsft > high + 1e-6:
+            raise ValueError(
+                f"timestamps of {name} have SFTs that are not between start and start + duration: leave start and "
+                "duration out, or correct them."
+            )
 
 
 def _array(times: object, whose: str) -> np.ndarray:

@@ -83,7 +83,7 @@ def simulate_sfts(
     timestamps : sequence or mapping, optional
         GPS start times of the SFTs, instead of `start` and `duration`, for data with gaps: a mapping of detectors to
         times, or one sequence for all detectors. Times are numbers, or pairs (seconds, nanoseconds) where a number is
-        too coarse.
+        too coarse. If `start` and `duration` are given too, all SFTs must lie within.
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int

@@ -356,10 +356,10 @@ class AmplitudeEstimate(Displayed):
 def estimate_amplitude(data: FstatData | NarrowData, point: Doppler) -> AmplitudeEstimate:
     """Estimate the maximum-likelihood amplitude parameters at one template, with their errors and covariance.
 
-    The estimate follows XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors of psi and phi0 are sqrt(2) larger.
-    The errors here are the Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and
-    are then not meaningful. SFTs are assumed to have rectangular windows: with a window w, h0 is the true one times
-    mean(w)/rms(w).
+    The estimate follows XLALEstimatePulsarAmplitudeParams in LALSuite, whose errors are sqrt(2) larger where the
+    antenna matrix has C = 0, and by other factors about that elsewhere, since it counts C half. The errors here are the
+    Cramer-Rao bounds. They diverge towards |cosi| = 1, where psi and phi0 are degenerate, and are then not meaningful.
+    SFTs are assumed to have rectangular windows: with a window w, h0 is the true one times mean(w)/rms(w).
 
     Parameters
     ----------

@@ -52,7 +52,10 @@ SAID = [
     ([*SEARCH, "--backgroundPositions=5"], "--backgroundPositions must be a whole number from 10 to 10000, not 5."),
     ([*SEARCH, "--transient-WindowType=rect", "--transient-tau=7200", "--transient-t0Band=1e30"], "--transient-t0Band"),
     ([*LATTICE[:-1], "--metricMismatch=3"], "--metricMismatch must be between 0 and 1"),
-    ([*LATTICE, "--segments=2", "--cohMaxMismatch=3"], "--cohMaxMismatch must be a number between 0 and 1"),
+    (
+        [*LATTICE, "--f1dotBand=1e-9", "--segments=2", "--cohMaxMismatch=3"],
+        "--cohMaxMismatch must be a number between",
+    ),
     ([*LATTICE, "--skyRadius=9"], "--skyRadius must be above 0 and at most pi"),
     ([*LATTICE, "--AlphaBand=9"], "--Alpha must span at most 2 pi"),
     (

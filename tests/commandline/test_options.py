@@ -48,7 +48,11 @@ for name in ("orbitasini", "orbitPeriod", "orbitTp", "orbitEcc", "orbitArgp"):
     rest = [word for word in ORBIT if not word.startswith(f"--{name}=")]
     GRID |= {name: (str(value), rest), f"{name}Band": ("0.01", [*ORBIT, f"--d{name}=0.01"])}
     GRID |= {f"d{name}": ("0.01", [*ORBIT, f"--{name}Band=0.01"])}
-REGION = {"skyRegion": ("allsky", LATTICE), "skyRadius": ("0.1", [*POINT, *LATTICE]), "metricMismatch": 0.3}
+REGION = {
+    "skyRegion": ("allsky", LATTICE),
+    "skyRadius": ("0.1", [*POINT, *LATTICE]),
+    "metricMismatch": ("0.3", [*POINT, "--f1dotBand=1e-9"]),
+}
 REGION |= {"strictSpindownBounds": ("", [*POINT, *LATTICE]), "gridFile": ("sky.txt", ["--gridType=3"])}
 REGION |= {"gridType": 0, "spindownAge": ("3e10", BRAKING[1:]), "minBraking": ("2", [BRAKING[0], *BRAKING[2:]])}
 REGION |= {"maxBraking": ("7", [*BRAKING[:2], BRAKING[3]])}

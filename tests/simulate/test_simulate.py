@@ -221,9 +221,15 @@ def test_stretches_and_bands_that_are_simulated_one_by_one_have_noise_of_their_o
         assert abs(np.vdot(a, b)) < 4 * np.linalg.norm(a) * np.linalg.norm(b) / np.sqrt(len(a))
 
 
-def test_times_are_given_once():
-    with pytest.raises(ValueError, match="start and duration do not go with timestamps"):
-        jfstat.simulate_sfts("H1", START, 7200, fmin=50, fmax=50.2, timestamps={"H1": [START]})
+def test_times_that_contradict_each_other_are_refused():
+    band = dict(fmin=50, fmax=50.2)
+    within = jfstat.simulate_sfts("H1", START, 7200, timestamps={"H1": [START, START + 5400]}, **band)
+    assert list(within["H1"].gps) == [START, START + 5400]
+    for wrong in ({"H1": [START - 1]}, [START + 5401], {"H1": [START, START + 7200]}):
+        with pytest.raises(ValueError, match="H1 have SFTs that are not between start and start"):
+            jfstat.simulate_sfts("H1", START, 7200, timestamps=wrong, **band)
+    with pytest.raises(ValueError, match="H1 have SFTs that are not between start and start"):
+        jfstat.simulate_sfts("H1", duration=3600, timestamps=[START, START + 1801], **band)
 
 
 def test_bins_that_are_not_finite_are_not_blamed_on_signals():

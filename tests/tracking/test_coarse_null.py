@@ -60,3 +60,8 @@ def test_thresholds_are_those_of_noise(sfts):
     for chance in (0.5, 0.1):
         found = np.mean(values > float(null.threshold(chance)))
         assert abs(found - chance) < 4 * np.sqrt(chance * (1 - chance) / 200)
+
+
+def test_transitions_wider_than_the_table_are_refused():
+    with pytest.raises(ValueError, match="transitions reaches 50 bins, and the band has 19 bins from end to end"):
+        jfstat.viterbi_null(3, transitions=50, n_frequencies=20)
