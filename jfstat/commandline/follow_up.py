@@ -81,7 +81,7 @@ def plan(arguments: Arguments) -> Work:
         raise ValueError(f"--stages is missing: {arguments.candidates} does not say how many segments its search had.")
     rates = {"veto": arguments.veto, "false_alarm": arguments.falseAlarm}
     stages = jfstat.Stages(arguments.stages, **{name: x for name, x in rates.items() if x is not None})
-    how = dict(preparation(arguments, found), checkpoint=arguments.checkpoint)
+    how = dict(preparation(arguments, found.meta), checkpoint=arguments.checkpoint)
     follow = partial(jfstat.follow_up_files, data_files(arguments), found, stages, fit, **how)
     return partial(_run, follow, len(found), arguments.outputFstat)
 

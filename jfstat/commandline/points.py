@@ -110,7 +110,7 @@ def plan(arguments: Arguments) -> Work:
     start = times.start + min(float(series.since(times.start)[0]) for series in times)
     points = _points_of_file(arguments) if from_file else _points_of_grid(arguments, files)
     check_band(files, *(float(f(np.asarray(points["freq"]))) for f in (np.nanmin, np.nanmax)))
-    how = preparation(arguments, points)
+    how = preparation(arguments, points.meta)
     if arguments.outputGrid is not None:
         check_outputs([arguments.outputGrid])
         return partial(_run_grid, points, arguments.outputGrid)

@@ -66,7 +66,7 @@ def plan(arguments: Arguments) -> Work:
     found = given_candidates(arguments, "refined")
     parts = segments(arguments)  # refuses options that contradict each other, before any data are read
     fit = fit_of(arguments, found, _bounds(arguments.bounds))
-    how = dict(segments=parts, **preparation(arguments, found))
+    how = dict(segments=parts, **preparation(arguments, found.meta))
     refined = partial(jfstat.refine_files, data_files(arguments), found, fit, **how)
     return partial(_run, refined, arguments.keepAll, arguments.outputFstat)
 

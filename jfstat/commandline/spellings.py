@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -689,12 +689,12 @@ def ephemeris(arguments: Arguments) -> str | tuple[Path, Path] | None:
     return files
 
 
-def preparation(arguments: Arguments, table: Any = None) -> dict[str, Any]:
+def preparation(arguments: Arguments, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return how data are prepared, as keywords of `jfstat.prepare`: noise floor, ephemeris and guard.
 
-    By default the ephemeris is that of the given table's search, if its meta names one.
+    By default the ephemeris is that of the search whose table has the given meta, if this names one.
     """
-    chosen, stated = ephemeris(arguments), None if table is None else table.meta.get("ephemeris")
+    chosen, stated = ephemeris(arguments), None if meta is None else meta.get("ephemeris")
     if chosen is None and stated is not None:
         chosen = stated if re.fullmatch(r"DE\d+", str(stated)) else None
         if chosen is None:

@@ -71,10 +71,11 @@ def plan(arguments: Arguments) -> Work:
     if arguments.FreqBand < 0:
         raise ValueError("--FreqBand must not be negative: signals lie between --Freq and --Freq + --FreqBand.")
     band = arguments.Freq, arguments.Freq + arguments.FreqBand
-    parts, how = segments(arguments), preparation(arguments)
-    path, threshold, searched = arguments.candidates, arguments.TwoFthreshold, dict[str, Any]()
+    parts, path = segments(arguments), arguments.candidates
+    threshold, searched = arguments.TwoFthreshold, dict[str, Any]()
     if path is not None:
         threshold, searched = _loudest(path, *band, parts is not None)
+    how = preparation(arguments, searched)
     spins = tuple(sorted((arguments.f1dot, arguments.f1dot + arguments.f1dotBand)))
     sky: dict[str, Any] = {} if arguments.Alpha is None else {"alpha": arguments.Alpha, "delta": arguments.Delta}
     orientation: dict[str, Any] = {} if arguments.cosi is None else {"cosi": arguments.cosi}

@@ -117,3 +117,19 @@ def test_an_empty_table_is_not_followed_up():
     sfts = jfstat.simulate_sfts(["H1"], START, 7200, 49.5, 50.5, sqrt_sx=5e-24)
     with pytest.raises(ValueError, match="found holds no candidates: give a table with a row for each"):
         jfstat.follow_up(sfts, jfstat.template_table(POINT)[:0], stages=(2, 1))
+
+
+def test_limits_take_the_ephemeris_of_the_candidates(files, tmp_path, monkeypatch):
+    table = jfstat.template_table(POINT)
+    table["twoF"] = [40.0]
+    table.meta["ephemeris"] = "DE421"
+    jfstat.write_candidates(table, tmp_path / "found.ecsv")
+    used = []
+    prepare = jfstat.prepare
+    monkeypatch.setattr(
+        jfstat, "prepare", lambda *given, **how: used.append(how["ephemeris"]) or prepare(*given, **how)
+    )
+    command = ["upper-limit", files, *DATA, "--Freq=49.99", "--FreqBand=0.02", f"--candidates={tmp_path}/found.ecsv"]
+    for more in ([], ["--ephemeris=DE405"]):
+        assert main([*command, "--injections=80", *more]) == 0
+    assert used == ["DE421", "DE405"]
