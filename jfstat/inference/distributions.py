@@ -178,7 +178,8 @@ class LogUniform(_Ended):
         return jnp.log(inside / self.minimum) / jnp.log(self.maximum / self.minimum)
 
     def quantile(self, p: jax.Array) -> jax.Array:
-        return self.minimum * jnp.exp(p * jnp.log(self.maximum / self.minimum))
+        values = self.minimum * jnp.exp(p * jnp.log(self.maximum / self.minimum))
+        return jnp.minimum(values, self.maximum)  # which rounding exceeds
 
 
 @registered

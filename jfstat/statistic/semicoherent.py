@@ -276,6 +276,8 @@ def semicoherent_amplitude(segments: FstatData | NarrowData, point: Doppler) -> 
     -------
     SemicoherentAmplitude
         Errors are from the curvature of the likelihood. They diverge towards |cosi| = 1, as in `estimate_amplitude`.
+        Of weak signals cosi and psi scatter by more: by a quarter to a half for cosi = 0.3 and a sum of 2F of 78 over 8
+        segments, where h0 scatters by its error.
 
     Raises
     ------

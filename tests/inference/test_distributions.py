@@ -70,3 +70,9 @@ def test_mistakes_are_said():
             make(0.0)
     with pytest.raises(ValueError, match="minimum of Normal must be less"):
         jfstat.Normal(0.0, 1.0, 2.0, 1.0)
+
+
+def test_quantiles_do_not_exceed_the_ends():
+    for end in (8e-26, 0.3, 7.1, 1e-24 / 3):
+        prior = jfstat.LogUniform(1e-3 * end, end)
+        assert float(prior.quantile(jnp.float64(1.0))) <= end
