@@ -72,8 +72,7 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
     """
     x = in_unit(x, name, unit)
     require_known(x, name)
-    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x) and np.ndim(x):
-        raise ValueError(f"{name} has masked values, of which nothing is known: leave them out.")
+    refuse_masked(x, name)
     try:
         found = np.asarray(x)
         if found.dtype.kind not in "fiuO" or isinstance(x, np.ma.core.MaskedConstant):
@@ -85,6 +84,13 @@ def float64_of(x: object, name: str, unit: str = "") -> np.ndarray:
         raise ValueError(f"{name} must be a number or an array of numbers, not {shown(x)}.") from error
     _refuse_half(found.dtype, name)
     return values
+
+
+def refuse_masked(x: object, name: str) -> None:
+    """Raise a ValueError for an array or number with masked values, NumPy's or astropy's."""
+    mask = getattr(x, "mask", None)
+    if isinstance(mask, (np.ndarray, np.bool_)) and np.any(mask) and not isinstance(x, np.ma.core.MaskedConstant):
+        raise ValueError(f"{name} has masked values, of which nothing is known: leave them out.")
 
 
 def _refuse_half(kind: Any, name: str) -> None:
@@ -158,10 +164,11 @@ def precise(x: object, name: str, unit: str = "") -> jax.Array:
 
 
 def refuse_rounded(x: object, name: str) -> None:
-    """Raise a ValueError for an array or number of fewer than 64 bits."""
-    kind = getattr(x, "dtype", None)
-    if kind is not None and jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 8:
-        raise ValueError(f"{name} must be float64, not {kind}, which keeps too few digits: make it in 64 bits.")
+    """Raise a ValueError for an array or number of fewer than 64 bits, or a sequence with such."""
+    for own in x if isinstance(x, (list, tuple)) else (x,):
+        kind = getattr(own, "dtype", None)
+        if isinstance(kind, np.dtype) and jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 8:
+            raise ValueError(f"{name} must be float64, not {kind}, which keeps too few digits: make it in 64 bits.")
 
 
 def require(
@@ -197,6 +204,7 @@ def number(x: object, name: str, what: str = "one number", unit: str = "") -> fl
     """
     x = in_unit(x, name, unit)
     require_known(x, name)
+    refuse_masked(x, name)
     try:
         item = np.asarray(x).item()
         if isinstance(item, (bool, str, bytes)):

@@ -99,10 +99,10 @@ def _run(words: list[str], as_program: bool) -> int:
                 keep_freed_memory()
                 warnings.showwarning = _noted
             from jfstat.commandline.overwriting import check_files
-        work = arguments.plan(arguments)
-        check_files(arguments)
-        arguments.seal()  # refuses options of no effect, before anything is written
         with never_lost() if as_program else nullcontext():
+            work = arguments.plan(arguments)
+            check_files(arguments)
+            arguments.seal()  # refuses options of no effect, before anything is written
             work()
     except SystemExit as request:  # --help and --version
         return int(request.code or 0)

@@ -49,18 +49,22 @@ def never_lost() -> Iterator[None]:
     It ignores exceptions in what it calls by itself, such as the callbacks of its garbage collector, of which JAX has
     one, and would go on with the work.
     """
-    usual = sys.unraisablehook
+    usual, again = sys.unraisablehook, list[threading.Timer]()
 
     def hook(lost: Any) -> None:
         if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
-            again = threading.Timer(AGAIN, _thread.interrupt_main)  # at once it would be lost like the first
-            again.daemon = True
-            again.start()
+            again.append(threading.Timer(AGAIN, _thread.interrupt_main))  # at once it would be lost like the first
+            again[-1].daemon = True
+            again[-1].start()
         else:
             usual(lost)
 
     sys.unraisablehook = hook
     try:
         yield
+        if any(timer.is_alive() for timer in again):
+            raise KeyboardInterrupt
     finally:
+        for timer in again:
+            timer.cancel()
         sys.unraisablehook = usual

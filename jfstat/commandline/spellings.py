@@ -155,7 +155,7 @@ OPTIONS = {
         "how far beyond the band to use the SFTs, Hz, as far as they go (default 1)", "HZ", number, default=1.0
     ),
     "ephemeris": Option(
-        "solar-system ephemeris by name (default DE405; refine, follow-up, points: the one that their table names)",
+        "solar-system ephemeris by name (default: the one that a table of candidates names, or DE405)",
         "NAME",
     ),
     "ephemEarth": Option("instead: Earth's file; with --ephemSun", "FILE", Path),
@@ -376,7 +376,12 @@ OPTIONS = {
     "candidates": Option(
         "what jfstat search wrote, .ecsv, .hdf5, or ComputeFstatistic_v2's text format", "FILE", short="c"
     ),
-    "randSeed": Option("seed of the random numbers, no unit (default 0, a seed like others)", "N", natural, default=0),
+    "randSeed": Option(
+        "seed of the random numbers, no unit (default 0, a seed like others; each stretch of time needs its own)",
+        "N",
+        natural,
+        default=0,
+    ),
 }
 """Every option that several commands have, or that is ComputeFstatistic_v2's."""
 

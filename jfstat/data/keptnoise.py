@@ -37,9 +37,12 @@ class Floors:
         self._lock = Lock()
 
     def of(self, series: SFTSeries, bins: slice) -> np.ndarray:
-        """Return the PSDs of some of the SFTs, which follow each other, at some columns; see `Noise.psds`."""
-        first = int(np.searchsorted(self._times, _nanoseconds(series)[0]))
+        """Return the PSDs of some of the SFTs at some columns; see `Noise.psds`."""
+        times = _nanoseconds(series)
+        first = int(np.searchsorted(self._times, times[0]))
         rows = slice(first, first + len(series))
+        if not np.array_equal(self._times[rows], times):
+            return self._noise.psds(series, bins, self._tsft)
         groups = slice(bins.start // COLUMNS, -(-bins.stop // COLUMNS))
         with self._lock:  # the median filter runs in one thread at a time anyway
             missing = np.flatnonzero(~self._asked[groups]) + groups.start

@@ -498,8 +498,8 @@ def observed(
     """
     if not sfts.tsft <= LONGEST_TSFT:
         raise ValueError(
-            f"SFTs of {sfts.tsft:g} s are too long: in more than {LONGEST_TSFT:g} s a detector turns so far that 2F "
-            "would be wrong by some per cent and more; make shorter ones."
+            f"SFTs of {sfts.tsft:g} s are too long, since 2F would be wrong by up to a per cent in 6 h and more in "
+            f"longer ones: make some of at most {LONGEST_TSFT:g} s."
         )
     epoch = span.epoch
     start, end = span.start - REACH, span.end + REACH

@@ -28,7 +28,7 @@ AT_ONCE = 32
 """Number of strain amplitudes whose densities are computed together."""
 LEAST_SHARE = 1e-12
 """Share of the posterior, over the largest, below which an orientation does not widen the range of h0."""
-LEAST_BELOW = 1e-9
+LEAST_BELOW = 1e-6
 """Share of an orientation's posterior below which amplitudes far below the best one do not count."""
 OVERSAMPLING = 4
 """Number of draws for each sample, which is taken from them by their weights."""
@@ -148,19 +148,22 @@ class Range(NamedTuple):
     Attributes
     ----------
     low, high : () float64
+    first : () float64
+        Where the likelihood begins to count; below it the prior may.
     width : () float64
         The smallest width of the likelihood; a signal that is hardly seen at some orientations has a far wider range.
     """
 
     low: jax.Array
     high: jax.Array
+    first: jax.Array
     width: jax.Array
 
     def spaced(self, n: int) -> jax.Array:
-        """Return n amplitudes from low to high, first in parts of the width and then in equal ratios, in order."""
+        """Return n amplitudes from first to high, first in parts of the width and then in equal ratios, in order."""
         part = jnp.maximum(FIRST_STEP * self.width, TINY)
         fraction = jnp.linspace(0.0, 1.0, n)
-        return self.low + part * jnp.expm1(fraction * jnp.log1p((self.high - self.low) / part))
+        return self.first + part * jnp.expm1(fraction * jnp.log1p((self.high - self.first) / part))
 
 
 def that_count(log_weight: jax.Array) -> jax.Array:
@@ -187,9 +190,12 @@ def range_that_counts(
     # the likelihood rises up to there, so that the integral up to there is no larger than this
     share = first / unit if prior is None else prior.cdf(first)
     below = averaged_over_phi0(own, first) + jnp.log(share) - over_h0
-    first = jnp.where(below > np.log(LEAST_BELOW), 0.0 if prior is None else prior.low, first)
+    low = jnp.where(below > np.log(LEAST_BELOW), 0.0 if prior is None else prior.low, first)
+    # a range that begins within the width of the likelihood begins there, too, and so does one without a prior
+    first = low if prior is None else jnp.where(first * jnp.sqrt(own.q) < 1, low, first)
     width = jnp.min(jnp.where(counts, 1 / jnp.sqrt(own.q), jnp.inf))
-    return Range(jnp.min(jnp.where(counts, first, jnp.inf)), jnp.max(jnp.where(counts, last, 0.0)), width)
+    low, first = (jnp.min(jnp.where(counts, x, jnp.inf)) for x in (low, first))
+    return Range(low, jnp.max(jnp.where(counts, last, 0.0)), first, width)
 
 
 def _where_probable(prior: Distribution | None, own: AtOrientation, of_nodes: jax.Array) -> jax.Array:
@@ -197,7 +203,7 @@ def _where_probable(prior: Distribution | None, own: AtOrientation, of_nodes: ja
     denser in the middle of these: the range of all may be much wider."""
     first, last = range_of_h0(prior, own.z, own.q)
     # another place within each part for each orientation, lest many alike leave gaps
-    place = np.mod(np.arange(len(of_nodes)) * GOLDEN, 1.0)
+    place = np.mod(0.5 + np.arange(len(of_nodes)) * GOLDEN, 1.0)
     fraction = np.stack([low + (high - low) * place for low, high in pairwise(PARTS)])
     values = (first + jnp.asarray(fraction) * (last - first)).reshape(-1)
     order = jnp.argsort(values)
@@ -208,7 +214,7 @@ def _where_probable(prior: Distribution | None, own: AtOrientation, of_nodes: ja
 def _grid(prior: Distribution | None, span: Range, some: jax.Array, n: int) -> jax.Array:
     """Return strain amplitudes of a range, in order: some, n in equal ratios, n that are spaced as the prior is, and n
     where the prior falls if it does so within."""
-    low, high, _ = span
+    low, high, *_ = span
     fraction = jnp.linspace(0.0, 1.0, n)
     parts = [some, span.spaced(n)]
     if prior is not None:
@@ -239,7 +245,7 @@ def _sampled_h0(key: jax.Array, part: Part, own: AtOrientation, over_h0: jax.Arr
 
     def one(u: jax.Array, own: AtOrientation, over_h0: jax.Array) -> jax.Array:
         span = range_that_counts(part.prior, part.unit, own, over_h0, jnp.bool_(True))
-        evenly = jnp.linspace(span.low, span.high, CONDITIONAL_POINTS)
+        evenly = jnp.linspace(span.first, span.high, CONDITIONAL_POINTS)
         h0 = _grid(part.prior, span, evenly, CONDITIONAL_POINTS)
         return _drawn(u, h0, averaged_over_phi0(own, h0) + _log_prior(part.prior, part.unit, h0))
 

@@ -18,7 +18,7 @@ from jfstat.inference.bstat import AtOrientation, at_orientation, log_over_h0
 from jfstat.inference.distributions import KINDS, Cosine, Distribution
 from jfstat.inference.joint import AT_ONCE, averaged_over_phi0, range_that_counts, that_count
 from jfstat.inference.neutronstars import CANONICAL_MOMENT, ellipticity
-from jfstat.inference.orientations import legendre, orientations
+from jfstat.inference.orientations import OnGrid, OnSphere, grid_of, legendre, orientations
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
 from jfstat.inference.pulsarsignals import PulsarLikelihood
 from jfstat.public import host
@@ -30,6 +30,8 @@ BELOW, AROUND, BEYOND = 160, 400, 40
 """
 FARTHEST = 100.0
 """Largest strain amplitude over the largest that counts."""
+BEYOND_PRIOR = 0.01
+"""Logarithm of the Bayes factor that orientations beyond the usual range of a normal prior may add."""
 PULSARS_AT_ONCE = 8
 """Number of pulsars whose integrals are held in memory together."""
 NODES = 8
@@ -208,13 +210,34 @@ def ellipticity_likelihoods(
     return EllipticityLikelihoods(h0 * each, values, slopes / each, tuple(names[i] for i in known))
 
 
+def _orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> OnSphere | OnGrid:
+    """Return orientations that resolve the prior, as small amplitudes need them, and further ones where a loud signal
+    contradicts a normal prior."""
+    whole = orientations(likelihood, prior)
+    if isinstance(whole, OnSphere):
+        return whole
+    fixed = jax.tree.map(jax.lax.stop_gradient, likelihood)
+
+    def over_amplitudes(cosi: jax.Array, psi: jax.Array) -> jax.Array:
+        own = at_orientation(fixed, cosi, psi)
+        return log_over_h0(None, jnp.float64(1.0), own.z, own.q)
+
+    def total(grid: OnGrid) -> jax.Array:
+        nodes = grid.nodes
+        return logsumexp(nodes.log_weight + over_amplitudes(nodes.cosi, nodes.psi))
+
+    best = grid_of([fixed], prior, over_amplitudes)
+    contradicted = total(best) > total(whole) + BEYOND_PRIOR
+    return whole._replace(sigmas=jnp.where(contradicted, best.sigmas, whole.sigmas))
+
+
 @jax.jit
 def _table(likelihood: PulsarLikelihood, prior: AmplitudePrior) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return strain amplitudes, and the logarithms of likelihoods averaged over orientations, and over errors of the
     timing solution, with their derivatives, (n,) float64 each."""
 
     def at_nodes(own: AmplitudeLikelihood, log_weight: jax.Array) -> tuple[AtOrientation, jax.Array]:
-        nodes = orientations(own, prior).nodes
+        nodes = _orientations(own, prior).nodes
         return at_orientation(own, nodes.cosi, nodes.psi), nodes.log_weight + log_weight
 
     each = jax.vmap(at_nodes)(likelihood.harmonics[0], likelihood.log_weight)

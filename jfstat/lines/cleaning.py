@@ -43,7 +43,7 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
     lines : QTable
         Table from `read_lines`. Only lines of the SFTs' detectors are used.
     seed : int
-        Seed of the noise.
+        Seed of the noise, which also depends on where the SFTs begin in time and frequency.
     window : int
         Number of bins on each side of a line that give the noise level.
     max_bins : int, optional
@@ -69,7 +69,7 @@ def clean(sfts: SFTs, lines: QTable, *, seed: int = 0, window: int = WINDOW, max
     max_bins = None if max_bins is None else min(whole(max_bins, "max_bins"), sfts.n_bins)
     for own in sfts:
         bins = line_bins(table[np.asarray(table["detector"]) == own.detector], sfts, max_bins)
-        rng = random_numbers([int(seed)], own.detector, own.gps, sfts.first_bin)
+        rng = random_numbers([int(seed)], "clean", own, sfts.first_bin)
         series.append(_cleaned(own, bins, int(window), rng))
     return SFTs(tuple(series), sfts.tsft, sfts.first_bin)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from jfstat.files import text_of, text_of_named
 from jfstat.pulsars.entries import named
 from jfstat.pulsars.names import IDLE, LEFT_OUT, ORBIT, POSITION, SECOND, usual
-from jfstat.pulsars.pulsar import Pulsar, pulsar_of
+from jfstat.pulsars.pulsar import Pulsar, pulsar_of, refuse_contradictions
 
 SUFFIXES = (".csv", ".ecsv", ".tsv")
 """Suffixes of catalogues. Tables that psrcat prints are recognised in files of other names."""
@@ -134,7 +134,9 @@ def catalogue(path: Path) -> list[Pulsar]:
         try:
             if strange is not None:
                 raise ValueError(f"{entries['NAME']}: {strange} is not understood: give a solution without it.")
-            pulsars.append(pulsar_of(entries, entries["NAME"]))
+            pulsar = pulsar_of(entries, entries["NAME"])
+            refuse_contradictions(entries, entries["NAME"])
+            pulsars.append(pulsar)
         except ValueError as error:
             problems.append((line, error))
     if problems:

@@ -16,6 +16,7 @@ from jfstat.pulsars.names import (
     IDLE,
     LEFT_OUT,
     LIST,
+    MAY_BE_NONE,
     ORBIT,
     PAIRS,
     POSITION,
@@ -169,7 +170,8 @@ def _entry(line: str, words: list[str]) -> tuple[str, str, float | None]:
     values, rest = words[1 : 1 + size], words[1 + size :]
     rest = rest[: next((i for i, word in enumerate(rest) if word.startswith("#")), len(rest))]  # without a comment
     idle = IDLE.fullmatch(name) is not None
-    if not idle and (len(values) < size or any(word.lower() in MISSING for word in values)):
+    missing = len(values) < size or any(word.lower() in MISSING for word in values)
+    if missing and not idle and not (values and MAY_BE_NONE.fullmatch(name)):
         raise ValueError(f"{words[0]} has no value: give one, or remove the line.")
     listed = LIST.fullmatch(name) or (idle and values and SELECTION.fullmatch(values[0]))
     if not values or listed:

@@ -107,6 +107,8 @@ LIST = re.compile(
     "TN(BAND|GROUP|SHAPELET|DME)\\w*|CREATOR|HEAD|VERSION"
 )
 """Entries that leave the phase alone and may have many values."""
+MAY_BE_NONE = re.compile("TRANSIENTWINDOWTYPE")
+"""Entries of which none is a value."""
 SELECTION = re.compile("-[a-z].*|mjd|freq|tel|name", re.IGNORECASE)
 """Words that begin a choice of arrival times, as after JUMP."""
 PAIRS = re.compile(r"WAVE\d+")

@@ -30,6 +30,8 @@ OBLIQUITY = {"IERS2010": 84381.406, "IERS2003": 84381.4059, "IERS1992": 84381.41
 MOST_DERIVATIVES = 12
 ROUNDED = 0.51
 """Largest error of a rounded number, in units of its last digit."""
+AGREEMENT = (1e-3, 0.2)
+"""Largest relative differences of F0 and F1 from what P0 and P1 say, however few digits are written."""
 SAME = 1e-12
 """Largest relative difference of numbers that are the same but for the rounding of float64."""
 POSITIONS = {"RAJ": "DECJ", "RAJD": "DECJD", "ELONG": "ELAT"}
@@ -301,7 +303,7 @@ def _spin_frequencies(entries: Entries) -> tuple[float, ...]:
     return tuple(spins)
 
 
-def _from_period(entries: Entries, frequency: float) -> list[tuple[int, float]]:
+def _from_period(entries: Mapping[str, str], frequency: float) -> list[tuple[int, float]]:
     """Return the derivatives of the frequency that P0 and P1 give, with their orders.
 
     Parameters
@@ -319,13 +321,13 @@ def _from_period(entries: Entries, frequency: float) -> list[tuple[int, float]]:
     return found
 
 
-def _rate(entries: Entries) -> float:
+def _rate(entries: Mapping[str, str]) -> float:
     """Return P1, which is in units of 1e-15 where it is large, as in TEMPO."""
     rate = number(entries, "P1")
     return 1e-15 * rate if abs(rate) > 1e-7 else rate
 
 
-def refuse_contradictions(entries: Entries, where: str) -> None:
+def refuse_contradictions(entries: Mapping[str, str], where: str) -> None:
     """Raise a ValueError if P0 or P1 contradicts F0 or F1: they must agree to the digits that are written.
 
     Errors of a solution change one entry and not the other, so that this is asked of what is read only.
@@ -337,17 +339,21 @@ def refuse_contradictions(entries: Entries, where: str) -> None:
         name, other = f"F{order}", f"P{order}"
         if name not in entries:
             continue
-        rounding = _rounding(entries, name) + frequency**2 * _rounding(entries, other) * (scale if order else 1.0)
-        if order and "F0" not in entries:
-            rounding += 2 * abs(value) * frequency * _rounding(entries, "P0")
-        if abs(value - number(entries, name)) > rounding + SAME * abs(value):
-            said = f"{other} contradicts {name}, of which it must be {value:.9g}: leave one of them out."
-            raise ValueError(f"{where}: {entries.as_written(said)}")
+        rounding = frequency**2 * _rounding(entries, other) * (scale if order else 1.0)
+        if order:
+            given = "F0" in entries
+            relative = _rounding(entries, "F0") / frequency if given else _rounding(entries, "P0") * frequency
+            rounding += 2 * abs(value) * relative
+        allowed = min(rounding + _rounding(entries, name), AGREEMENT[order] * abs(number(entries, name)))
+        if abs(value - number(entries, name)) > allowed + SAME * abs(value):
+            said = f"{other} contradicts {name}, of which it must be {value + 0.0:.9g}: leave one of them out."
+            raise ValueError(f"{where}: {entries.as_written(said) if isinstance(entries, Entries) else said}")
 
 
-def _rounding(entries: Entries, name: str) -> float:
-    """Return the largest error of an entry that was rounded to the digits that are written."""
-    return ROUNDED * 10.0 ** int(to_decimal(entries[name]).as_tuple().exponent)
+def _rounding(entries: Mapping[str, str], name: str) -> float:
+    """Return the largest error of an entry that was rounded to the digits that are written; zeros are exact."""
+    value = to_decimal(entries[name])
+    return ROUNDED * 10.0 ** int(value.as_tuple().exponent) if value else 0.0
 
 
 def _sky(entries: Entries) -> tuple[float, float, tuple[float, float]]:

@@ -36,7 +36,7 @@ def read_par(path: str | os.PathLike) -> Pulsar:
     FileNotFoundError
         If the file does not exist.
     ValueError
-        If the file is not a .par file, or an entry is missing or malformed.
+        If the file is not a .par file, an entry is missing or malformed, or P0 or P1 contradicts F0 or F1.
     """
     path = Path(path)
     entries = par_entries(path)

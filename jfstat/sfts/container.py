@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,8 @@ from jfstat.public import host
 from jfstat.signal.times import TimeLike
 from jfstat.validation import detector_names, gps_seconds, is_whole
 
+COMPARED = 16
+"""Number of bins by which SFTs of the same noise are known."""
 CLOSE = 1e-6
 """Largest overlap of two SFTs that is taken for rounding of their times, s."""
 
@@ -189,7 +192,9 @@ class SFTs(Displayed):
                 )
         names = sorted({name for part in parts for name in part.detectors})
         series = tuple(_joined([s for part in parts for s in part if s.detector == name], self.tsft) for name in names)
-        return SFTs(series, self.tsft, self.first_bin)
+        joined = SFTs(series, self.tsft, self.first_bin)
+        warn_of_repeated_noise(joined)
+        return joined
 
     def _facts(self) -> Facts:
         counts = ", ".join(f"{len(own)} of {own.detector}" for own in self.series)
@@ -201,6 +206,28 @@ class SFTs(Displayed):
             ("memory", bytes_text(self.nbytes)),
         ]
         return Facts(f"SFTs of {', '.join(self.detectors)}", rows, many=True)
+
+
+def warn_of_repeated_noise(sfts: SFTs) -> None:
+    """Warn of SFTs of one detector that hold the same bins: noise that was simulated with one seed adds up like a
+    signal."""
+    for series in sfts:
+        bins: np.ndarray = series.data[:, :COMPARED]
+        rows = np.flatnonzero(np.all(bins != 0, axis=1) & np.all(np.isfinite(bins), axis=1))
+        if bins.shape[1] < COMPARED or not len(rows):
+            continue
+        some = bins[rows]
+        parts = np.concatenate([np.real(some), np.imag(some)], axis=1)
+        order = np.lexsort(parts.T)
+        again = np.flatnonzero(np.all(np.diff(parts[order], axis=0) == 0, axis=1))
+        # all are alike in a line without noise
+        if len(again) and len(again) < len(rows) - 1:
+            first, second = (series.gps[rows[order[again[0] + k]]] for k in (0, 1))
+            warnings.warn(
+                f"the SFTs of {series.detector} at GPS {first} and {second} hold the same bins: if they were "
+                "simulated, give each stretch of time its own seed.",
+                stacklevel=4,
+            )
 
 
 @host(sfts=kinds.sequence)
@@ -222,6 +249,11 @@ def join_sfts(sfts: Sequence[SFTs]) -> SFTs:
         If anything but SFTs is given.
     ValueError
         If `sfts` is empty, lengths, bands or windows differ, or SFTs of one detector overlap.
+
+    Warns
+    -----
+    UserWarning
+        If SFTs of one detector hold the same bins, as noise does that was simulated with one seed.
 
     Examples
     --------

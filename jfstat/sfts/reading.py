@@ -14,7 +14,7 @@ from jfstat.geometry.detectors import DETECTORS, DetectorLike
 from jfstat.geometry.doppler import drift_range, largest_doppler_speed
 from jfstat.public import host, public
 from jfstat.sfts.blocks import read_batches
-from jfstat.sfts.container import SFTs, SFTSeries
+from jfstat.sfts.container import SFTs, SFTSeries, warn_of_repeated_noise
 from jfstat.sfts.headers import scan_file, start_ns
 from jfstat.sfts.layout import Layout, arrange, check_tsft
 from jfstat.sfts.patterns import Pattern, find_files
@@ -90,7 +90,9 @@ def read_sfts(
     """
     files, others, layout, sites = _laid_out(pattern, detectors, start, end, fmin, fmax)
     data = _read(files, layout, others if check_crc else others[:0], check_crc)
-    return _as_sfts(layout, data, sites)
+    sfts = _as_sfts(layout, data, sites)
+    warn_of_repeated_noise(sfts)
+    return sfts
 
 
 def band_of(
@@ -252,7 +254,9 @@ class SFTFiles:
         layout = arrange(self.files, self.layout.table, first, last)
         others = self.others if self.check_crc else self.others[:0]
         data, sites = _read(self.files, layout, others, self.check_crc), {own.detector: own.site for own in times}
-        return _as_sfts(layout, data, sites)
+        sfts = _as_sfts(layout, data, sites)
+        warn_of_repeated_noise(sfts)
+        return sfts
 
 
 @public(detectors=kinds.detectors, start=kinds.time, end=kinds.time, check_crc=kinds.flag)

@@ -81,7 +81,7 @@ def _check_within(
 ) -> None:
     """Raise a ValueError if SFTs at given times are not within a start and duration that are given too."""
     low = -np.inf if start is None else float(gps_time(start, "start"))
-    first = min(float(gps[0]) for gps, _ in times.values()) if start is None else low
+    first = min(gps[0] + 1e-9 * gps_ns[0] for gps, gps_ns in times.values()) if start is None else low
     high = np.inf if duration is None else first + seconds(duration, "duration")
     for name, (gps, gps_ns) in times.items():
         own = gps + 1e-9 * gps_ns
@@ -94,9 +94,9 @@ def _check_within(
 
 def _array(times: object, whose: str) -> np.ndarray:
     """Return times as an array of numbers; integers stay integers."""
+    refuse_rounded(times, f"timestamps of {whose}")
     values = float64_of(times, f"timestamps of {whose}", "s")
     given = np.asarray(times)
-    refuse_rounded(given, f"timestamps of {whose}")
     return given if given.dtype.kind in "iu" else values
 
 

@@ -123,7 +123,7 @@ class GPSTime(Displayed):
     def __add__(self, seconds: float) -> GPSTime:
         """Return the time a number of seconds later."""
         if getattr(seconds, "dtype", None) == jnp.float32:  # enough digits for a difference
-            seconds = as_float64(seconds, "seconds")  # type: ignore[assignment]
+            seconds = as_float64(seconds, "seconds", "s")  # type: ignore[assignment]
         leaves = jax.tree.leaves((self, gps_time(seconds, "seconds")))
         xp = module_for(*leaves)
         whole, rest, more, fraction = (xp.asarray(x) for x in leaves)

@@ -44,9 +44,10 @@ class Disturbance(ABC):
         sfts : SFTs
         """
 
-    def random(self, series: SFTSeries) -> np.random.Generator:
-        """Return random numbers that follow from the field ``seed``, the detector and the start of its SFTs."""
-        return random_numbers([int(getattr(self, "seed", 0))], series.detector, series.gps)
+    def random(self, series: SFTSeries, first_bin: int = 0) -> np.random.Generator:
+        """Return random numbers that follow from the field ``seed``, the detector and the start of its SFTs, and from
+        their first bin where the numbers belong to bins."""
+        return random_numbers([int(getattr(self, "seed", 0))], type(self).__name__, series, first_bin)
 
 
 def set_fields(own: Disturbance, values: Mapping[str, Any], seed: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Random numbers of simulated noise: others for each detector, stretch of time and band."""
+"""Random numbers of simulated noise: others for each purpose, detector, stretch of time and band."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jfstat.sfts.container import SFTSeries
 
-def random_numbers(seeds: Sequence[int], detector: str, gps: np.ndarray, first_bin: int = 0) -> np.random.Generator:
+
+def random_numbers(seeds: Sequence[int], purpose: str, series: SFTSeries, first_bin: int = 0) -> np.random.Generator:
     """Return a generator that follows from seeds and from the SFTs that get the numbers.
 
     Stretches of data that are simulated one by one are often joined: with the same numbers in each, their noise would
@@ -16,10 +18,13 @@ def random_numbers(seeds: Sequence[int], detector: str, gps: np.ndarray, first_b
     Parameters
     ----------
     seeds : sequence of int
-    detector : str
-    gps : (n,) int64 ndarray
-        Start times of the SFTs, GPS s, of which the first counts.
+    purpose : str
+        What the numbers are for: noise that is added to noise must not repeat it.
+    series : SFTSeries
+        The detector's SFTs, of which the start of the first one counts.
     first_bin : int
-        Of the SFTs.
+        Of the SFTs, where numbers belong to bins.
     """
-    return np.random.default_rng([*seeds, *detector.encode(), first_bin, *(abs(int(t)) for t in gps[:1])])
+    words = [len(purpose), *purpose.encode(), *series.detector.encode()]
+    start = [abs(int(x)) for own in (series.gps, series.gps_ns) for x in own[:1]]
+    return np.random.default_rng([*seeds, *words, first_bin, *start])

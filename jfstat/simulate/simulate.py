@@ -25,7 +25,6 @@ from jfstat.signal.phasemodel import PhaseModel
 from jfstat.signal.templates import Amplitude, Doppler
 from jfstat.signal.times import TimeLike
 from jfstat.signal.transientwindow import TransientWindow
-from jfstat.simulate.randomness import random_numbers
 from jfstat.simulate.signals import Bins, signal_bins
 from jfstat.validation import (
     DurationLike,
@@ -87,8 +86,9 @@ def simulate_sfts(
     window : str
         ``"rectangular"``, ``"hann"`` or ``"tukey:<beta>"``; windowed data are normalised by the window's rms.
     seed : int
-        Seed of the noise, a whole number or several. The noise of a detector does not depend on the others. It is
-        another one for each `start` and `fmin`, so that stretches and bands can be simulated one by one and joined.
+        Seed of the noise, a whole number or several; the noise of a detector does not depend on the others. One seed
+        gives the same noise at any `start` and `fmin`: stretches or bands that are used together need seeds of their
+        own, such as ``seed=[1, start]``.
     ephemeris : str, two paths or Ephemeris
         See `load_ephemeris`.
 
@@ -132,7 +132,7 @@ def simulate_sfts(
     series = []
     for site in sites:
         gps, gps_ns = times[site.prefix]
-        rng = random_numbers(seeds, site.prefix, gps, first)
+        rng = np.random.default_rng([*seeds, *site.prefix.encode()])
         with np.errstate(over="ignore", invalid="ignore"):
             data = white_noise(rng, (len(gps), n_bins), length, floors[site.prefix], window)
         data = single(data, "sqrt_sx", "the noise")

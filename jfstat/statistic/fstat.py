@@ -92,7 +92,7 @@ def twoF(data: FstatData | NarrowData, point: Doppler) -> jax.Array:
     Examples
     --------
     >>> round(float(jfstat.twoF(data, point)))
-    85
+    82
     >>> slope = jax.grad(jfstat.twoF, argnums=1)(data, point)
     >>> slope.fkdot.shape
     (2,)
@@ -128,7 +128,7 @@ def fstat(data: FstatData | NarrowData, point: Doppler) -> Fstat:
     --------
     >>> result = jfstat.fstat(data, point)
     >>> [round(float(x), 1) for x in result.twoF_per_detector]
-    [48.1, 40.7]
+    [50.3, 37.3]
     """
     check_data(data, or_narrow=True)
     check_point(data, point)

@@ -113,12 +113,12 @@ def _unpack(series: Any) -> tuple[np.ndarray, float, float]:
     parts = [series.value, series.t0, series.dt] if all(hasattr(series, k) for k in ("value", "t0", "dt")) else series
     if not isinstance(parts, (list, tuple)) or len(parts) != 3:
         raise TypeError(f"series must be a GWpy TimeSeries or (array, t0, dt), not {type(series).__name__}.")
-    x: np.ndarray = parts[0]
-    if np.ma.is_masked(x):  # masked samples are gaps
-        x = np.ma.filled(x.astype(np.float64), np.nan)
-    x = np.asarray(x)
+    masked = np.ma.is_masked(parts[0])
+    x = np.ma.asarray(parts[0]) if masked else np.asarray(parts[0])
     if x.ndim != 1 or x.dtype.kind not in "fiu":
         raise ValueError(f"the series must hold real samples in one dimension, not {x.dtype} of shape {x.shape}.")
+    if masked:  # these samples are gaps
+        x = np.ma.filled(x.astype(np.float64), np.nan)
     return x, gps_seconds(parts[1], "t0"), seconds(parts[2], "dt")
 
 

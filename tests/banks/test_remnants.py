@@ -67,7 +67,7 @@ def test_data_have_a_band_and_observations_one_frequency():
     data = jfstat.prepare(sfts, 299.9, FREQ, reftime=BIRTH, fdots=[(-1.001e-5, 0.0)], filters=False)
     given = (POINT, (-1.001e-5, -1e-5), (3.0, 5.0), 0.2)
     banks = [jfstat.remnant_bank(data, *given, band=band) for band in (None, (299.9, FREQ), (FREQ, FREQ))]
-    assert len(banks[0]) == len(banks[1]) > 0.99 * len(banks[2])
+    assert len(banks[0]) == len(banks[1]) >= len(banks[2])
     drifts = [np.asarray(bank.model.parameters["drift"]) for bank in banks[:2]]
     np.testing.assert_array_equal(*drifts)
 

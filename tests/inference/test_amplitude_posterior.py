@@ -92,6 +92,25 @@ def test_amplitudes_far_below_the_best_one_count_in_weak_signals(kind, end):
     assert kstest(ranks, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.parametrize("twoF", [200.0, 900.0, 2500.0])
+@pytest.mark.parametrize("least", [1e-3, 1e-8])
+def test_wide_priors_leave_the_peak_resolved(twoF, least):
+    cosi, psi = 0.3, 0.4
+    likelihood, _ = one_of_power(np.random.default_rng(5), twoF, 2.0, cosi)
+    z, q = (float(x) for x in at_orientations(likelihood, cosi, psi))
+    prior = jfstat.LogUniform(least * z / q, 1.1 * z / q)
+    found = posterior(likelihood, jfstat.AmplitudePrior(h0=prior, cosi=cosi, psi=psi))
+    h0 = np.linspace(0.01 * z / q, 1.1 * z / q, 400_001)
+    value = h0 * z - 0.5 * h0**2 * q + np.log(i0e(h0 * z)) - np.log(h0)
+    density = np.exp(value - np.max(value))
+    below = np.append(0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(h0)))
+    probabilities = np.linspace(0.01, 0.99, 50)
+    wanted = np.interp(probabilities, below / below[-1], h0)
+    np.testing.assert_allclose(found.h0_quantile(probabilities), wanted, rtol=0, atol=5e-3 / np.sqrt(q))
+    ranks = np.interp(found.samples.h0, h0, below / below[-1])
+    assert kstest(ranks, "uniform").pvalue > 1e-3
+
+
 @pytest.mark.parametrize("name", ["half-normal", "restricted"])
 def test_samples_follow_the_density(name):
     likelihood, _ = one_of_power(np.random.default_rng(2), 40.0, 5.0, 0.3)

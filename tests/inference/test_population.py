@@ -123,6 +123,24 @@ def test_known_orientations_hold(stars):
     assert float(found) == pytest.approx(float(log_bstat_of(stars[2], prior, jnp.float64(1.0))), abs=3e-3)
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("h0", [4.0, 12.0, 40.0])
+def test_priors_of_orientations_may_be_contradicted(h0):
+    """By loud signals, ten and more standard deviations from a normal prior."""
+    amplitude = jax.tree.map(lambda x: jnp.asarray([x]), jfstat.Amplitude(h0, -0.5, 0.3, 1.0))
+    rng = np.random.default_rng(3)
+    own = one(likelihoods(fisher_matrices(rng, [3.0]), amplitude, rng), 0)
+    orientation = dict(cosi=jfstat.Normal(0.5, 0.05), psi=jfstat.Normal(0.3, 0.1))
+    found = posteriors([own])
+    found = PulsarPosteriors(found.table, (None,), (jfstat.AmplitudePrior(**orientation),), found.likelihoods)
+    stars = jfstat.ellipticity_likelihoods(found)
+    for sigma in (2.0, 10.0):
+        prior = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(sigma), **orientation)
+        wanted = float(log_bstat_of(own, prior, jnp.float64(1.0)))
+        term = float(stars.log_likelihood(jfstat.HalfNormal(sigma * 1e-7)))
+        assert term == pytest.approx(wanted, abs=5e-3, rel=1e-4)
+
+
 def test_likelihoods_are_averaged_over_timing_errors(stars):
     stack = jax.tree.map(lambda *x: jnp.stack(x), *stars[:3])
     log_weight = jnp.log(jnp.asarray([0.2, 0.3, 0.9]))

@@ -76,7 +76,7 @@ def test_a_row_is_the_posterior_of_the_pulsars_template(found, sfts, pulsars):
     other = jfstat.amplitude_posterior(jfstat.narrow(data, point), point)
     own = found[1].posteriors[0]
     assert float(own.h0_limit(0.95)) == pytest.approx(float(other.h0_limit(0.95)), rel=5e-3)
-    assert float(own.log_bstat) == pytest.approx(float(other.log_bstat), rel=1e-3)
+    assert float(own.log_bstat) == pytest.approx(float(other.log_bstat), abs=0.1)
 
 
 def test_the_default_floor_is_nearly_as_good_as_the_known_one(found, sfts, pulsars):

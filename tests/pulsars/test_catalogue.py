@@ -86,6 +86,11 @@ def written(tmp_path, *rows, separator=",", name="a.csv", units=None):
     return tmp_path / name
 
 
+def test_rows_that_contradict_themselves_are_left_out(tmp_path):
+    with pytest.raises(ValueError, match="P1 contradicts F1, of which it must be -1e-15: leave one of them out"):
+        jfstat.read_pulsars(written(tmp_path, ROW | dict(F0="50.000", F1="-1e-10", P1="4e-19")))
+
+
 OTHER_UNITS = [("P0", "ms", "s"), ("F0", "kHz", "Hz"), ("F1", "Hz", "Hz/s1"), ("RAJ", "deg", "hourangle")]
 OTHER_UNITS += [("PEPOCH", "JD", "d"), ("PB", "s", "d"), ("PMRA", "arcsec/yr", "mas/yr"), ("DIST", "pc", "kpc")]
 OTHER_UNITS += [("ECC", "deg", "a number without unit")]

@@ -136,7 +136,7 @@ def test_periods_are_frequencies(period, rate):
     assert first.spins == pytest.approx((1 / period, -rate / period**2), rel=1e-12)
 
 
-@given(st.floats(1e-3, 5), st.floats(1e-20, 1e-12), st.integers(2, 9), st.integers(2, 9))
+@given(st.floats(1e-3, 5), st.floats(1e-20, 1e-12), st.integers(3, 9), st.integers(2, 9))
 @settings(deadline=None, max_examples=50)
 def test_periods_and_frequencies_agree_to_the_digits_that_are_written(period, rate, digits, fewer):
     entries = {name: word for name, word in SOLUTION.items() if name not in ("F0", "F1")}
@@ -152,16 +152,24 @@ def test_periods_and_frequencies_agree_to_the_digits_that_are_written(period, ra
                 refuse_contradictions(Entries(named(entries | both | {name: wrong})), "x")
 
 
-@pytest.mark.parametrize("entries", [{"P0": "0.0201"}, {"P1": "5e-19"}])
+@pytest.mark.parametrize("entries", [{"P0": "0.0201"}, {"P1": "5e-19"}, {"F1": "0", "P1": "1e-13"}, {"P1": "0"}])
 def test_files_with_a_period_that_contradicts_the_frequency_are_refused(tmp_path, entries):
     path = tmp_path / "a.par"
-    path.write_text("".join(f"{name} {word}\n" for name, word in (SOLUTION | {"F0": "50.000"} | entries).items()))
+    path.write_text("".join(f"{name} {word}\n" for name, word in (SOLUTION | entries).items()))
     with pytest.raises(ValueError, match=r"a\.par: P\d contradicts F\d, of which it must be"):
         jfstat.read_par(path)
 
 
-def test_signals_that_end_are_refused():
-    assert pulsar_of(named(SOLUTION | {"TRANSIENTWINDOWTYPE": "none", "TRANSIENTTAU": "0"}), "x")
+def test_digits_of_the_frequency_count_for_its_derivative():
+    """F0 and P0 agree within their digits; P1 F0^2 differs from F1 by what those of F0 leave open."""
+    entries = {"F0": "29.95", "P0": "0.0333924123", "F1": "-3.77535E-10", "P1": "4.20972E-13"}
+    refuse_contradictions(Entries(named(SOLUTION | entries)), "x")
+
+
+def test_signals_that_end_are_refused(tmp_path):
+    lines = "".join(f"{name} {word}\n" for name, word in SOLUTION.items())
+    (tmp_path / "a.par").write_text(f"{lines}TRANSIENTWINDOWTYPE NONE\nTRANSIENTTAU 0\n")
+    assert jfstat.read_par(tmp_path / "a.par").spins[0] == 50.0
     with pytest.raises(ValueError, match="TRANSIENTWINDOWTYPE is 'RECT', of a signal that is there for a part"):
         pulsar_of(named(SOLUTION | {"TRANSIENTWINDOWTYPE": "RECT", "TRANSIENTTAU": "86400"}), "x")
 

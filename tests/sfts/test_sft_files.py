@@ -668,3 +668,21 @@ def test_a_length_that_no_sft_has_is_refused(tmp_path):
     path.write_bytes(sft_bytes(tsft=1e300))
     with pytest.raises(ValueError, match=r"Tsft is longer than 1e\+09 s"):
         read_sfts(path)
+
+
+def test_noise_that_repeats_is_said(tmp_path):
+    """Days that are simulated one by one with the same seed."""
+    start = 1_167_458_304
+    days = [jfstat.simulate_sfts("H1", start + k * 7200, 7200, 50.0, 50.2) for k in range(3)]
+    said = f"the SFTs of H1 at GPS {start} and {start + 7200} hold the same bins: if they were simulated, give each"
+    with pytest.warns(UserWarning, match=said):
+        jfstat.join_sfts(days)
+    for day in days:
+        jfstat.write_sfts(day, tmp_path)
+    with pytest.warns(UserWarning, match=said):
+        jfstat.read_sfts(tmp_path)
+    others = [jfstat.simulate_sfts("H1", start + k * 7200, 7200, 50.0, 50.2, seed=k) for k in range(3)]
+    line = [jfstat.Artefact(50.0, 1e-22)]
+    alike = jfstat.inject_artefacts(jfstat.simulate_sfts("H1", start, 7200, 50.0, 50.2, sqrt_sx=None), line)
+    for sfts in (others, [alike]):
+        assert len(jfstat.join_sfts(sfts)) == sum(map(len, sfts))

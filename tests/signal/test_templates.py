@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from astropy.coordinates import Angle, SkyCoord
 from astropy.time import Time
+from astropy.utils.masked import Masked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,6 +172,8 @@ def test_masked_values_are_refused():
     for use in (
         lambda: jfstat.Doppler(half, 0.2, [100.0]),
         lambda: jfstat.Doppler(1.0, 0.2, half),
+        lambda: jfstat.Doppler(np.ma.masked_array(1.0, True), 0.2, [100.0]),
+        lambda: jfstat.Doppler(Masked(u.Quantity([1.0, 2.0], "rad"), mask=[False, True]), 0.2, [100.0]),
         lambda: jfstat.simulate_sfts("H1", timestamps=half, fmin=50, fmax=51),
     ):
         with pytest.raises(ValueError, match="has masked values, of which nothing is known: leave them out"):

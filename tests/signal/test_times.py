@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from astropy import units
 from astropy.time import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +114,8 @@ def test_times_in_single_precision_are_refused():
             lambda t: jfstat.prepare(sfts, 99.99, 100.01, segments=[(t, 1_167_500_000)]),
             lambda t: jfstat.observation("H1", t, 86400),
             lambda t: jfstat.simulate_sfts("H1", timestamps=[t], fmin=50, fmax=51),
+            lambda t: jfstat.simulate_sfts("H1", timestamps=[t, 1_167_468_304], fmin=50, fmax=51),
+            lambda t: jfstat.Doppler([1.0, 2.0], 0.2, [100.0], reftime=[t, t]),
             lambda t: jfstat.simulate_sfts("H1", timestamps=np.array([t]), fmin=50, fmax=51),
             lambda t: jax.jit(lambda x: jfstat.Doppler(1.0, 0.2, [100.0], reftime=x))(t),
             sfts.select,
@@ -121,3 +124,4 @@ def test_times_in_single_precision_are_refused():
                 use(rounded)
     later = jfstat.Doppler(1.0, 0.2, [100.0], reftime=1_167_458_365).reftime + jnp.float32(0.5)
     assert str(later) == "1167458365.5"
+    assert str(later + units.Quantity(2, "min", dtype=np.float32)) == "1167458485.5"

@@ -93,7 +93,7 @@ def test_bins_of_a_wandering_line_are_the_fourier_integrals_of_its_strain():
     sfts = jfstat.simulate_sfts(["H1"], START, 3600, 20.0, 20.5, 600, sqrt_sx=None)
     found = jfstat.inject_artefacts(sfts, [jfstat.WanderingLine(20.2, 2.0, 0.1, 0.7, seed=4)])["H1"].data
     step, rate = 150.0, 128
-    hops = random_numbers([4], "H1", sfts["H1"].gps).normal(0, 0.1 * np.sqrt(step / 86400), 25)
+    hops = random_numbers([4], "WanderingLine", sfts["H1"]).normal(0, 0.1 * np.sqrt(step / 86400), 25)
     t = np.arange(3600 * rate) / rate
     f = np.interp(t, step * np.arange(26), 20.2 + np.concatenate([[0.0], np.cumsum(hops)]))
     cycles = np.concatenate([[0.0], np.cumsum(0.5 * (f[1:] + f[:-1]) / rate)])
@@ -106,7 +106,7 @@ def test_glitches_are_the_fourier_transforms_of_sine_gaussians():
     glitches = jfstat.Glitches(2000.0, 1.0, (20.2, 20.3), quality=9.0, seed=7)
     sfts = jfstat.simulate_sfts(["H1"], START, 3600, 20.0, 21.0, 600, sqrt_sx=None)
     found = jfstat.inject_artefacts(sfts, [glitches])["H1"].data
-    rng = random_numbers([7], "H1", sfts["H1"].gps)
+    rng = random_numbers([7], "Glitches", sfts["H1"])
     n = int(rng.poisson(2000.0 * 3600 / 86400))
     time, f = rng.uniform(0, 3600, n), np.exp(rng.uniform(np.log(20.2), np.log(20.3), n))
     phase, peak = rng.uniform(0, 2 * np.pi, n), 1 / np.sqrt(1 - rng.uniform(size=n))

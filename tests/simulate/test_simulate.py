@@ -210,14 +210,13 @@ def test_signals_at_other_frequencies_are_not_compiled_again():
     assert compiled == []
 
 
-def test_stretches_and_bands_that_are_simulated_one_by_one_have_noise_of_their_own():
-    band = dict(fmin=50.0, fmax=50.2)
-    first, again = (jfstat.simulate_sfts("H1", START, 7200, **band) for _ in range(2))
-    np.testing.assert_array_equal(first["H1"].data, again["H1"].data)
-    later = jfstat.simulate_sfts("H1", START + 7200, 7200, **band)
-    beside = jfstat.simulate_sfts("H1", START, 7200, fmin=50.1, fmax=50.3)
-    for other in (later, beside):
-        a, b = (x["H1"].data.ravel() for x in (first, other))
+def test_noise_of_artefacts_is_another_one_in_each_band_and_beside_other_noise():
+    line, times = jfstat.BroadLine(50.1, 10.0, 4e-24), dict(start=START, duration=7200)
+    empty = [jfstat.simulate_sfts("H1", **times, fmin=f, fmax=f + 0.2, sqrt_sx=None) for f in (50.0, 50.1)]
+    noise = jfstat.simulate_sfts("H1", **times, fmin=50.0, fmax=50.2)
+    first, beside = (jfstat.inject_artefacts(sfts, [line]) for sfts in empty)
+    for a, b in ((first, beside), (first, noise)):
+        a, b = (x["H1"].data.ravel() for x in (a, b))
         assert abs(np.vdot(a, b)) < 4 * np.linalg.norm(a) * np.linalg.norm(b) / np.sqrt(len(a))
 
 
@@ -228,6 +227,7 @@ def test_times_that_contradict_each_other_are_refused():
     for wrong in ({"H1": [START - 1]}, [START + 5401], {"H1": [START, START + 7200]}):
         with pytest.raises(ValueError, match="H1 have SFTs that are not between start and start"):
             jfstat.simulate_sfts("H1", START, 7200, timestamps=wrong, **band)
+    assert len(jfstat.simulate_sfts("H1", duration=1800, timestamps=[[START, 500_000_000]], **band)) == 1
     with pytest.raises(ValueError, match="H1 have SFTs that are not between start and start"):
         jfstat.simulate_sfts("H1", duration=3600, timestamps=[START, START + 1801], **band)
 

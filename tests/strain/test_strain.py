@@ -175,3 +175,5 @@ def test_masked_samples_are_gaps():
     assert len(gap) == 3
     np.testing.assert_array_equal(masked["H1"].gps, gap["H1"].gps)
     np.testing.assert_array_equal(masked["H1"].data, gap["H1"].data)
+    with pytest.raises(ValueError, match="must hold real samples in one dimension, not complex128"):
+        sfts_from_strain((np.ma.masked_greater(strain, 1e4) * 1j, 1_167_458_304, 1 / 64), "H1")
