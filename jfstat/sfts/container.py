@@ -222,7 +222,8 @@ def warn_of_repeated_noise(sfts: SFTs) -> None:
         again = np.flatnonzero(np.all(np.diff(parts[order], axis=0) == 0, axis=1))
         # all are alike in a line without noise
         if len(again) and len(again) < len(rows) - 1:
-            first, second = (series.gps[rows[order[again[0] + k]]] for k in (0, 1))
+            earliest = again[np.argmin(order[again])]
+            first, second = (series.gps[rows[order[earliest + k]]] for k in (0, 1))
             warnings.warn(
                 f"the SFTs of {series.detector} at GPS {first} and {second} hold the same bins: if they were "
                 "simulated, give each stretch of time its own seed.",

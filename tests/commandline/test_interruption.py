@@ -19,7 +19,7 @@ def test_an_interruption_in_a_callback_of_the_garbage_collector_is_raised_again(
             rung.append(True)
             signal.raise_signal(signal.SIGINT)
 
-    usual = sys.unraisablehook
+    usual, handler = sys.unraisablehook, signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.callbacks.append(callback)
     try:
         with pytest.raises(KeyboardInterrupt), never_lost():
@@ -28,6 +28,7 @@ def test_an_interruption_in_a_callback_of_the_garbage_collector_is_raised_again(
                 time.sleep(0.05)
     finally:
         gc.callbacks.remove(callback)
+        signal.signal(signal.SIGINT, handler)
     assert rung and sys.unraisablehook is usual
 
 
