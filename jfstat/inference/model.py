@@ -97,7 +97,10 @@ class Model(Displayed):
         return self.log_prior(x) + self.log_likelihood(x)
 
     def from_normal(self, z: jax.Array) -> jax.Array:
-        """Return the parameters for numbers whose prior is a standard normal distribution, (p,) float64."""
+        """Return the parameters for numbers whose prior is a standard normal distribution, (p,) float64.
+
+        Numbers above 8.2 count as 8.2: signals that contradict a prior by more look less far from it.
+        """
         return _from_normal(self, self._vector(z, "z"))
 
     def log_density_normal(self, z: jax.Array) -> jax.Array:
@@ -149,6 +152,7 @@ class Model(Displayed):
 
 @jax.jit
 def _prior_transform(model: Model, u: jax.Array) -> jax.Array:
+    u = jnp.clip(u, *BETWEEN)
     doppler = [prior.quantile(u[i]) for i, prior in enumerate(model._ordered)]
     if model.marginalised:
         return jnp.stack(doppler)
@@ -177,7 +181,7 @@ def _log_likelihood(model: Model, x: jax.Array) -> jax.Array:
 
 @jax.jit
 def _from_normal(model: Model, z: jax.Array) -> jax.Array:
-    return _prior_transform(model, jnp.clip(ndtr(z), *BETWEEN))
+    return _prior_transform(model, ndtr(z))
 
 
 @jax.jit

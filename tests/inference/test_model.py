@@ -166,3 +166,13 @@ def test_an_unknown_floor_is_integrated_over(near):
     other = cases.make(100.0, 3, noise=True, h0=3e-25, detectors=("H1",))
     with pytest.raises(ValueError, match="energy is of H1, and data of"):
         jfstat.model(near[0], point, priors, AMPLITUDES, marginalised=False, energy=jfstat.noise_energy(other.data))
+
+
+def test_the_ends_of_the_unit_cube_are_finite():
+    case = cases.make(100.0, 3, noise=True, h0=4e-25)
+    near = jfstat.narrow(case.data, case.doppler)
+    amplitude = jfstat.AmplitudePrior(h0=jfstat.HalfNormal(1e-24))
+    made = jfstat.model(near, case.doppler, {}, amplitude, marginalised=False)
+    for end in (0.0, 1.0):
+        x = made.prior_transform(jnp.full(4, end))
+        assert np.all(np.isfinite(x)) and not np.isnan(made.log_likelihood(x))
