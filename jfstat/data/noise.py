@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from jfstat.sfts.container import SFTSeries
+from jfstat.sfts.container import SFTSeries, refuse_bad_sfts
 from jfstat.validation import SqrtSxLike, given_sqrt_sx, is_whole, shown
 
 MEDIAN_BINS = 101
@@ -493,9 +493,7 @@ class NoiseFloor:
 
     def _refuse(self, bad: np.ndarray, start: int, what: str) -> None:
         """Raise a ValueError that says what the first bad SFT has, if any of the ones from row `start` on is bad."""
-        if np.any(bad):
-            when = self.series.gps[start + int(np.argmax(bad))]
-            raise ValueError(f"the SFT of {self.series.detector} at GPS {when} has {what}.")
+        refuse_bad_sfts(self.series.detector, self.series.gps[start:], bad, what)
 
     def band_means(self, psds: np.ndarray) -> np.ndarray:
         """Return the means, (n,), of PSDs from `psds` over the searched band, which weigh the SFTs.

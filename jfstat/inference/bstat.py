@@ -212,6 +212,13 @@ def orientations_that_count(
 
 def log_bstat_of(likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array) -> jax.Array:
     """Compute `log_bstat` from the likelihood at one template, () float64, without any checks."""
-    nodes = orientations_that_count(likelihood, prior, unit).nodes
+    return log_bstat_at(likelihood, prior, unit, orientations_that_count(likelihood, prior, unit))
+
+
+def log_bstat_at(
+    likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array, chosen: OnSphere | OnGrid
+) -> jax.Array:
+    """Compute `log_bstat_of` as the sum over some orientations."""
+    nodes = chosen.nodes
     own = at_orientation(likelihood, nodes.cosi, nodes.psi)
     return logsumexp(nodes.log_weight + log_over_h0(prior.h0, unit, own.z, own.q))

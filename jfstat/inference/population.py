@@ -14,11 +14,17 @@ from jax.scipy.special import logsumexp
 from jfstat import kinds
 from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior
-from jfstat.inference.bstat import AtOrientation, at_orientation, log_over_h0
+from jfstat.inference.bstat import (
+    AtOrientation,
+    at_orientation,
+    log_bstat_at,
+    log_over_h0,
+    orientations_that_count,
+)
 from jfstat.inference.distributions import KINDS, Cosine, Distribution
 from jfstat.inference.joint import AT_ONCE, averaged_over_phi0, range_that_counts, that_count
 from jfstat.inference.neutronstars import CANONICAL_MOMENT, ellipticity
-from jfstat.inference.orientations import OnGrid, OnSphere, grid_of, legendre, orientations
+from jfstat.inference.orientations import OnGrid, OnSphere, legendre, orientations
 from jfstat.inference.pulsarposteriors import PulsarPosteriors
 from jfstat.inference.pulsarsignals import PulsarLikelihood
 from jfstat.public import host
@@ -210,24 +216,15 @@ def ellipticity_likelihoods(
     return EllipticityLikelihoods(h0 * each, values, slopes / each, tuple(names[i] for i in known))
 
 
-def _orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior) -> OnSphere | OnGrid:
+def _orientations(likelihood: AmplitudeLikelihood, prior: AmplitudePrior, unit: jax.Array) -> OnSphere | OnGrid:
     """Return orientations that resolve the prior, as small amplitudes need them, and further ones where a loud signal
     contradicts a normal prior."""
     whole = orientations(likelihood, prior)
     if isinstance(whole, OnSphere):
         return whole
-    fixed = jax.tree.map(jax.lax.stop_gradient, likelihood)
-
-    def over_amplitudes(cosi: jax.Array, psi: jax.Array) -> jax.Array:
-        own = at_orientation(fixed, cosi, psi)
-        return log_over_h0(None, jnp.float64(1.0), own.z, own.q)
-
-    def total(grid: OnGrid) -> jax.Array:
-        nodes = grid.nodes
-        return logsumexp(nodes.log_weight + over_amplitudes(nodes.cosi, nodes.psi))
-
-    best = grid_of([fixed], prior, over_amplitudes)
-    contradicted = total(best) > total(whole) + BEYOND_PRIOR
+    best: Any = orientations_that_count(likelihood, prior, unit)  # a grid, too
+    found, usual = (log_bstat_at(likelihood, prior, unit, chosen) for chosen in (best, whole))
+    contradicted = found > usual + BEYOND_PRIOR
     return whole._replace(sigmas=jnp.where(contradicted, best.sigmas, whole.sigmas))
 
 
@@ -236,13 +233,14 @@ def _table(likelihood: PulsarLikelihood, prior: AmplitudePrior) -> tuple[jax.Arr
     """Return strain amplitudes, and the logarithms of likelihoods averaged over orientations, and over errors of the
     timing solution, with their derivatives, (n,) float64 each."""
 
+    unit = jnp.float64(1.0)
+
     def at_nodes(own: AmplitudeLikelihood, log_weight: jax.Array) -> tuple[AtOrientation, jax.Array]:
-        nodes = _orientations(own, prior).nodes
+        nodes = _orientations(own, prior, unit).nodes
         return at_orientation(own, nodes.cosi, nodes.psi), nodes.log_weight + log_weight
 
     each = jax.vmap(at_nodes)(likelihood.harmonics[0], likelihood.log_weight)
     own, of_nodes = jax.tree.map(lambda x: x.reshape(-1), each)
-    unit = jnp.float64(1.0)
     over_h0 = log_over_h0(None, unit, own.z, own.q)
     span = range_that_counts(None, unit, own, over_h0, that_count(of_nodes + over_h0))
     below = span.low * jnp.square(jnp.linspace(0.0, 1.0, BELOW, endpoint=False))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from jfstat.files import text_of, text_of_named
 from jfstat.pulsars.entries import named
 from jfstat.pulsars.names import IDLE, LEFT_OUT, ORBIT, POSITION, SECOND, usual
-from jfstat.pulsars.pulsar import Pulsar, pulsar_of, refuse_contradictions
+from jfstat.pulsars.pulsar import Pulsar, pulsar_as_read
 
 SUFFIXES = (".csv", ".ecsv", ".tsv")
 """Suffixes of catalogues. Tables that psrcat prints are recognised in files of other names."""
@@ -134,9 +134,7 @@ def catalogue(path: Path) -> list[Pulsar]:
         try:
             if strange is not None:
                 raise ValueError(f"{entries['NAME']}: {strange} is not understood: give a solution without it.")
-            pulsar = pulsar_of(entries, entries["NAME"])
-            refuse_contradictions(entries, entries["NAME"])
-            pulsars.append(pulsar)
+            pulsars.append(pulsar_as_read(entries, entries["NAME"]))
         except ValueError as error:
             problems.append((line, error))
     if problems:

@@ -253,8 +253,19 @@ def pulsar_of(entries: Mapping[str, str], where: str) -> Pulsar:
         known.require_all_taken(pulsar.binary.model if pulsar.binary else None)
         return replace(pulsar, entries=entries) if isinstance(entries, Entries) else pulsar
     except ValueError as error:
-        said = entries.as_written(str(error)) if isinstance(entries, Entries) else str(error)
-        raise ValueError(f"{where}: {said}") from None
+        raise ValueError(_told(str(error), entries, where)) from None
+
+
+def pulsar_as_read(entries: Mapping[str, str], where: str) -> Pulsar:
+    """Return the pulsar of a timing solution that was just read: as `pulsar_of`, without contradictions."""
+    pulsar = pulsar_of(entries, where)
+    refuse_contradictions(entries, where)
+    return pulsar
+
+
+def _told(message: str, entries: Mapping[str, str], where: str) -> str:
+    """Return a message with its place, and with the names of entries as the user wrote them."""
+    return f"{where}: {entries.as_written(message) if isinstance(entries, Entries) else message}"
 
 
 def _pulsar(entries: Entries, where: str) -> Pulsar:
@@ -347,7 +358,7 @@ def refuse_contradictions(entries: Mapping[str, str], where: str) -> None:
         allowed = min(rounding + _rounding(entries, name), AGREEMENT[order] * abs(number(entries, name)))
         if abs(value - number(entries, name)) > allowed + SAME * abs(value):
             said = f"{other} contradicts {name}, of which it must be {value + 0.0:.9g}: leave one of them out."
-            raise ValueError(f"{where}: {entries.as_written(said) if isinstance(entries, Entries) else said}")
+            raise ValueError(_told(said, entries, where))
 
 
 def _rounding(entries: Mapping[str, str], name: str) -> float:

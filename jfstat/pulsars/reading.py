@@ -11,7 +11,7 @@ from jfstat import kinds
 from jfstat.public import public
 from jfstat.pulsars.catalogue import catalogue, is_catalogue
 from jfstat.pulsars.entries import par_entries
-from jfstat.pulsars.pulsar import Pulsar, pulsar_of, refuse_contradictions
+from jfstat.pulsars.pulsar import Pulsar, pulsar_as_read
 
 
 @public(path=kinds.path)
@@ -39,10 +39,7 @@ def read_par(path: str | os.PathLike) -> Pulsar:
         If the file is not a .par file, an entry is missing or malformed, or P0 or P1 contradicts F0 or F1.
     """
     path = Path(path)
-    entries = par_entries(path)
-    pulsar = pulsar_of(entries, str(path))
-    refuse_contradictions(entries, str(path))
-    return pulsar
+    return pulsar_as_read(par_entries(path), str(path))
 
 
 @public(paths=kinds.paths)

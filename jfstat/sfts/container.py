@@ -208,6 +208,12 @@ class SFTs(Displayed):
         return Facts(f"SFTs of {', '.join(self.detectors)}", rows, many=True)
 
 
+def refuse_bad_sfts(detector: str, gps: np.ndarray, bad: np.ndarray, what: str) -> None:
+    """Raise a ValueError that says what the first bad SFT of a detector has, if any is bad: (n_sfts,) bool."""
+    if np.any(bad):
+        raise ValueError(f"the SFT of {detector} at GPS {gps[np.argmax(bad)]} has {what}.")
+
+
 def warn_of_repeated_noise(sfts: SFTs) -> None:
     """Warn of SFTs of one detector that hold the same bins: noise that was simulated with one seed adds up like a
     signal."""
@@ -216,10 +222,9 @@ def warn_of_repeated_noise(sfts: SFTs) -> None:
         rows = np.flatnonzero(np.all(bins != 0, axis=1) & np.all(np.isfinite(bins), axis=1))
         if bins.shape[1] < COMPARED or not len(rows):
             continue
-        some = bins[rows]
-        parts = np.concatenate([np.real(some), np.imag(some)], axis=1)
-        order = np.lexsort(parts.T)
-        again = np.flatnonzero(np.all(np.diff(parts[order], axis=0) == 0, axis=1))
+        order = np.argsort(bins[rows, 0], kind="stable")
+        values = bins[rows[order]]
+        again = np.flatnonzero(np.all(values[1:] == values[:-1], axis=1))
         # all are alike in a line without noise
         if len(again) and len(again) < len(rows) - 1:
             earliest = again[np.argmin(order[again])]
@@ -227,7 +232,7 @@ def warn_of_repeated_noise(sfts: SFTs) -> None:
             warnings.warn(
                 f"the SFTs of {series.detector} at GPS {first} and {second} hold the same bins: if they were "
                 "simulated, give each stretch of time its own seed.",
-                stacklevel=4,
+                stacklevel=6,  # the line that reads or joins them
             )
 
 

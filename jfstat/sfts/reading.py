@@ -89,10 +89,7 @@ def read_sfts(
       memory  276 kB
     """
     files, others, layout, sites = _laid_out(pattern, detectors, start, end, fmin, fmax)
-    data = _read(files, layout, others if check_crc else others[:0], check_crc)
-    sfts = _as_sfts(layout, data, sites)
-    warn_of_repeated_noise(sfts)
-    return sfts
+    return _loaded(files, layout, others, check_crc, sites)
 
 
 def band_of(
@@ -252,11 +249,8 @@ class SFTFiles:
             if f[0] - width <= first and last <= f[-1] + 2 * width:
                 return known
         layout = arrange(self.files, self.layout.table, first, last)
-        others = self.others if self.check_crc else self.others[:0]
-        data, sites = _read(self.files, layout, others, self.check_crc), {own.detector: own.site for own in times}
-        sfts = _as_sfts(layout, data, sites)
-        warn_of_repeated_noise(sfts)
-        return sfts
+        sites = {own.detector: own.site for own in times}
+        return _loaded(self.files, layout, self.others, self.check_crc, sites)
 
 
 @public(detectors=kinds.detectors, start=kinds.time, end=kinds.time, check_crc=kinds.flag)
@@ -335,6 +329,15 @@ def _choose(table: np.ndarray, wanted: list[str] | None, since: int | None, unti
         return chosen
     require_present(wanted, present, "SFTs")
     return chosen & np.isin(table["detector"], np.array(wanted, "S2"))
+
+
+def _loaded(
+    files: list[Path], layout: Layout, others: np.ndarray, check_crc: bool, sites: Mapping[str, Detector]
+) -> SFTs:
+    """Return the SFTs of a layout; those in `others` are only verified, if checksums are."""
+    sfts = _as_sfts(layout, _read(files, layout, others if check_crc else others[:0], check_crc), sites)
+    warn_of_repeated_noise(sfts)
+    return sfts
 
 
 def _read(files: list[Path], layout: Layout, others: np.ndarray, check_crc: bool) -> np.ndarray:

@@ -129,9 +129,8 @@ class BroadLine(Disturbance):
     def disturbed(self, data: np.ndarray, series: SFTSeries, sfts: SFTs) -> np.ndarray:
         """Return bins with the noise of the line; see `Disturbance.disturbed`."""
         floor, freq, width = float(self.sqrt_sx), float(self.freq), float(self.width)  # type: ignore[arg-type]
-        noise = white_noise(self.random(series, sfts.first_bin), data.shape, sfts.tsft, floor, series.window).astype(
-            np.complex128
-        )
+        rng = self.random(series, sfts.first_bin)
+        noise = white_noise(rng, data.shape, sfts.tsft, floor, series.window).astype(np.complex128)
         noise /= np.sqrt(1 + (2 * (sfts.frequencies - freq) / width) ** 2)
         if self.window is not None:
             start = jnp.asarray(series.since(sfts.start))

@@ -18,7 +18,7 @@ from jfstat.geometry.ephemeris import EphemerisLike, load_ephemeris
 from jfstat.geometry.source import Source, source
 from jfstat.geometry.trajectory import SEGMENT, detector_trajectory
 from jfstat.public import host
-from jfstat.sfts.container import SFTs, SFTSeries, check_sfts
+from jfstat.sfts.container import SFTs, SFTSeries, check_sfts, refuse_bad_sfts
 from jfstat.sfts.timestamps import TimestampsLike, start_times
 from jfstat.sfts.windows import window_samples
 from jfstat.signal.phasemodel import PhaseModel
@@ -123,9 +123,7 @@ def simulate_sfts(
     n_bins = int(np.ceil(high * length - 1e-6)) - first
     if first + n_bins > LAST_BIN:
         raise ValueError(f"fmin={low:g} and fmax={high:g} Hz ask for bins beyond {LAST_BIN}: lower fmax.")
-    seeds: list[Any] = (
-        list(seed) if isinstance(seed, (list, tuple, range, np.ndarray)) and getattr(seed, "ndim", 1) else [seed]
-    )
+    seeds = list(seed) if isinstance(seed, (list, tuple, range, np.ndarray)) and getattr(seed, "ndim", 1) else [seed]
     if not seeds or not all(is_whole(x) and x >= 0 for x in seeds):
         raise ValueError(f"seed must be a whole number, not negative, or several, not {shown(seed)}.")
     times = start_times(tuple(site.prefix for site in sites), start, duration, timestamps, length)
@@ -248,10 +246,8 @@ def _source(doppler: Doppler, sfts: SFTs) -> Source:
 def check_finite(sfts: SFTs) -> None:
     """Raise a ValueError if a bin is not finite."""
     for series in sfts:
-        bad = ~np.isfinite(series.data).all(axis=1)
-        if np.any(bad):
-            when = series.gps[int(np.argmax(bad))]
-            raise ValueError(f"the SFT of {series.detector} at GPS {when} has bins that are not finite: leave it out.")
+        bad = np.any(~np.isfinite(series.data), axis=1)
+        refuse_bad_sfts(series.detector, series.gps, bad, "bins that are not finite: leave it out")
 
 
 def single(data: np.ndarray, name: str, what: str) -> np.ndarray:

@@ -149,8 +149,9 @@ def null_of_paths(
         if n_segments * n > MOST_VALUES:
             raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
         templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
-    check_reach(transitions, whole(n_frequencies, "n_frequencies", 1))
-    return _null(templates, weights[:, 0], whole(n_frequencies, "n_frequencies", 1), strength, seed, advance)
+    width = whole(n_frequencies, "n_frequencies", 1)
+    check_reach(transitions, width)
+    return _null(templates, weights[:, 0], width, strength, seed, advance)
 
 
 def _table_width(n_jumps: int) -> int:
