@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr
 
 from jfstat.display import Displayed
-from jfstat.inference.distributions import Distribution, FermiDirac, HalfNormal, LogUniform, Normal, Uniform
+from jfstat.inference.distributions import (
+    Distribution,
+    FermiDirac,
+    HalfNormal,
+    LogUniform,
+    Normal,
+    Uniform,
+    from_normal,
+)
 from jfstat.maths.arrays import is_traced, module_for
 from jfstat.maths.pytrees import registered, set_fields
 from jfstat.signal.templates import Amplitude
@@ -116,9 +126,33 @@ class AmplitudePrior(Displayed):
         ValueError
             If h0 has no prior.
         """
+        return self._at(u, u, lambda prior, p: prior.quantile(p))
+
+    def from_normal(self, z: jax.Array) -> Amplitude:
+        """Return the amplitudes whose cumulative priors have the values of those of standard normal numbers, (4, ...).
+
+        Raises
+        ------
+        ValueError
+            If h0 has no prior.
+        """
+        return self._at(z, ndtr(z), from_normal)
+
+    def _at(self, numbers: jax.Array, u: jax.Array, value: Callable[[Distribution, jax.Array], jax.Array]) -> Amplitude:
+        """Return the amplitudes at numbers, (4, ...), that `value` turns into values of a distribution.
+
+        The cumulative probabilities of the numbers are `u`, (4, ...).
+        """
         self.require_norm()
-        cosi, psi = _quantile(self.cosi, u[1], WIDTHS["cosi"]), _quantile(self.psi, u[2], WIDTHS["psi"])
-        return amplitude_of(self.h0.quantile(u[0]), cosi, psi, 2 * np.pi * u[3])  # type: ignore[union-attr]
+        h0: Any = self.h0
+
+        def angle(k: int, name: str) -> jax.Array:
+            prior = getattr(self, name)
+            if prior is None:
+                return WIDTHS[name] * (u[k] - 0.5)
+            return value(prior, numbers[k]) if is_distribution(prior) else jnp.broadcast_to(prior, u[k].shape)
+
+        return amplitude_of(value(h0, numbers[0]), angle(1, "cosi"), angle(2, "psi"), 2 * np.pi * u[3])
 
     def log_prob(self, amplitude: Amplitude) -> jax.Array:
         """Return the logarithm of the prior density of h0, cosi, psi and phi0, (...) float64.
@@ -164,12 +198,6 @@ def check_strain_prior(prior: object, name: str) -> None:
         raise TypeError(f"{name} must be a distribution, one of jfstat's {known}, not {shown(prior)}: make one.")
     if isinstance(prior, Uniform) and not is_traced(prior.minimum) and np.any(np.asarray(prior.minimum) < 0):
         raise ValueError(f"{name} must not be negative: give a Uniform distribution from 0 on.")
-
-
-def _quantile(prior: Distribution | jax.Array | None, u: jax.Array, width: float) -> jax.Array:
-    if prior is None:
-        return width * (u - 0.5)
-    return prior.quantile(u) if is_distribution(prior) else jnp.broadcast_to(jnp.asarray(prior), u.shape)
 
 
 def is_distribution(x: object) -> TypeGuard[Distribution]:

@@ -1,7 +1,7 @@
 """Define distributions of a number, as priors.
 
-Each is a pytree of its parameters and has a logarithm of its density, its cumulative distribution and the inverse of
-it, all traceable, and `low` and `high`, the ends of its range.
+Each is a pytree of its parameters and has a logarithm of its density, its cumulative distribution and the inverses of
+it and of its complement, all traceable, and `low` and `high`, the ends of its range.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ SIGMAS = 6.0
 """Range of normal distributions that counts in integrals of smooth functions, in standard deviations."""
 LEAST_LEFT = 1e-9
 """Least part of a normal distribution that may be left when it is cut."""
+LEAST_TAIL = 1e-300
+"""Least probability at which `from_normal` takes a quantile, of a number 37 below the mean: those at 0 may be infinite.
+"""
 
 
 class Distribution(Protocol):
@@ -49,6 +52,13 @@ class Distribution(Protocol):
 
     def quantile(self, p: jax.Array) -> jax.Array:
         """Return the values below which a number falls with given probabilities, (...) float64."""
+        ...
+
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        """Return the values above which a number falls with given probabilities, (...) float64.
+
+        They are ``quantile(1 - p)``, precise for small probabilities.
+        """
         ...
 
 
@@ -82,6 +92,13 @@ class _Positive(Displayed):
     @property
     def high(self) -> float:
         return np.inf
+
+
+def from_normal(distribution: Distribution, z: jax.Array) -> jax.Array:
+    """Return the values whose cumulative probabilities are those of standard normal numbers, (...) float64."""
+    above = z > 0
+    p = jnp.maximum(ndtr(jnp.where(above, -z, z)), LEAST_TAIL)
+    return jnp.where(above, distribution.quantile_above(p), distribution.quantile(p))
 
 
 def _within(distribution: Distribution, x: jax.Array, log_density: jax.Array) -> jax.Array:
@@ -144,6 +161,9 @@ class Uniform(_Ended):
     def quantile(self, p: jax.Array) -> jax.Array:
         return self.minimum + p * (self.maximum - self.minimum)
 
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        return self.maximum - p * (self.maximum - self.minimum)
+
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -181,6 +201,10 @@ class LogUniform(_Ended):
         values = self.minimum * jnp.exp(p * jnp.log(self.maximum / self.minimum))
         return jnp.minimum(values, self.maximum)  # which rounding exceeds
 
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        values = self.maximum * jnp.exp(-p * jnp.log(self.maximum / self.minimum))
+        return jnp.maximum(values, self.minimum)
+
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -212,6 +236,9 @@ class HalfNormal(_Positive):
 
     def quantile(self, p: jax.Array) -> jax.Array:
         return -self.sigma * ndtri(0.5 * (1 - p))
+
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        return -self.sigma * ndtri(0.5 * p)
 
 
 @registered
@@ -246,6 +273,9 @@ class Exponential(_Positive):
 
     def quantile(self, p: jax.Array) -> jax.Array:
         return -self.mu * jnp.log1p(-p)
+
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        return -self.mu * jnp.log(p)
 
 
 @registered
@@ -316,6 +346,9 @@ class Normal(_Ended):
         values = self.mu + self._side * self.sigma * ndtri(low + p * (high - low))
         return jnp.clip(values, self.minimum, self.maximum)
 
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        return -Normal(-self.mu, self.sigma, -self.maximum, -self.minimum).quantile(p)
+
 
 @registered
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -359,8 +392,11 @@ class FermiDirac(_Positive):
         return 1 - above / self._norm
 
     def quantile(self, p: jax.Array) -> jax.Array:
+        return self.quantile_above(1 - p)
+
+    def quantile_above(self, p: jax.Array) -> jax.Array:
         # the inverse of softplus is log(exp(x) - 1) = x + log(1 - exp(-x))
-        above = (1 - p) * self._norm
+        above = p * self._norm
         return self.mu - self.sigma * (above + jnp.log(-jnp.expm1(-above)))
 
 
@@ -404,6 +440,9 @@ class Cosine(_Ended):
 
     def quantile(self, p: jax.Array) -> jax.Array:
         return jnp.arcsin(jnp.clip(jnp.sin(self.minimum) + p * self._norm, -1.0, 1.0))
+
+    def quantile_above(self, p: jax.Array) -> jax.Array:
+        return jnp.arcsin(jnp.clip(jnp.sin(self.maximum) - p * self._norm, -1.0, 1.0))
 
 
 KINDS: tuple[type, ...] = (Uniform, LogUniform, HalfNormal, Exponential, Normal, FermiDirac, Cosine)

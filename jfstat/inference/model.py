@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr
 
 from jfstat import kinds
 from jfstat.data.checks import check_data, check_point
@@ -17,7 +16,7 @@ from jfstat.data.narrowdata import NarrowData
 from jfstat.display import Displayed, Facts
 from jfstat.inference.amplitudeprior import AmplitudePrior, is_distribution
 from jfstat.inference.bstat import log_bstat_of, unit_of_h0
-from jfstat.inference.distributions import KINDS, Distribution, Normal
+from jfstat.inference.distributions import KINDS, Distribution, Normal, from_normal
 from jfstat.maths.arrays import any_traced
 from jfstat.public import public
 from jfstat.pulsars.timingerrors import TimingErrors
@@ -97,10 +96,7 @@ class Model(Displayed):
         return self.log_prior(x) + self.log_likelihood(x)
 
     def from_normal(self, z: jax.Array) -> jax.Array:
-        """Return the parameters for numbers whose prior is a standard normal distribution, (p,) float64.
-
-        Numbers above 8.2 count as 8.2: signals that contradict a prior by more look less far from it.
-        """
+        """Return the parameters for numbers whose prior is a standard normal distribution, (p,) float64."""
         return _from_normal(self, self._vector(z, "z"))
 
     def log_density_normal(self, z: jax.Array) -> jax.Array:
@@ -154,10 +150,14 @@ class Model(Displayed):
 def _prior_transform(model: Model, u: jax.Array) -> jax.Array:
     u = jnp.clip(u, *BETWEEN)
     doppler = [prior.quantile(u[i]) for i, prior in enumerate(model._ordered)]
-    if model.marginalised:
-        return jnp.stack(doppler)
-    amplitudes = model.amplitude.quantiles(u[len(doppler) :])
-    return jnp.stack([*doppler, *(getattr(amplitudes, name) for name in AMPLITUDE_FIELDS)])
+    amplitudes = None if model.marginalised else model.amplitude.quantiles(u[len(doppler) :])
+    return _parameters(doppler, amplitudes)
+
+
+def _parameters(doppler: list[jax.Array], amplitudes: Amplitude | None) -> jax.Array:
+    """Return the values of all parameters, (p,) float64."""
+    others = [] if amplitudes is None else [getattr(amplitudes, name) for name in AMPLITUDE_FIELDS]
+    return jnp.stack([*doppler, *others])
 
 
 @jax.jit
@@ -181,7 +181,9 @@ def _log_likelihood(model: Model, x: jax.Array) -> jax.Array:
 
 @jax.jit
 def _from_normal(model: Model, z: jax.Array) -> jax.Array:
-    return _prior_transform(model, ndtr(z))
+    doppler = [from_normal(prior, z[i]) for i, prior in enumerate(model._ordered)]
+    amplitudes = None if model.marginalised else model.amplitude.from_normal(z[len(doppler) :])
+    return _parameters(doppler, amplitudes)
 
 
 @jax.jit

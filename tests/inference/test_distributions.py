@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import jfstat
+from jfstat.inference.distributions import from_normal
 
 PEERS = {
     "uniform": (jfstat.Uniform(-1.0, 3.0), stats.uniform(-1, 4)),
@@ -27,6 +28,38 @@ def test_they_are_scipys(name):
     np.testing.assert_allclose(ours.cdf(jnp.asarray(x)), peer.cdf(x), atol=1e-12)
     p = np.linspace(0.001, 0.999, 50)
     np.testing.assert_allclose(ours.quantile(jnp.asarray(p)), peer.ppf(p), rtol=1e-9)
+    np.testing.assert_allclose(ours.quantile_above(jnp.asarray(p)), peer.isf(p), rtol=1e-9)
+
+
+TAILED = {name: PEERS[name] for name in ("half-normal", "normal")} | {
+    "exponential": (jfstat.Exponential(3.0), stats.expon(scale=3)),
+}
+
+
+@pytest.mark.parametrize("name", TAILED)
+def test_values_of_normal_numbers_go_on_where_probabilities_end(name):
+    ours, peer = TAILED[name]
+    z = np.array([-5.0, -0.5, 0.0, 0.7, 5.0, 8.0, 9.5, 20.0, 36.0])
+    expected = np.where(z > 0, peer.isf(stats.norm.sf(z)), peer.ppf(stats.norm.cdf(z)))
+    np.testing.assert_allclose(from_normal(ours, jnp.asarray(z)), expected, rtol=1e-8, atol=1e-12)
+    slope = jax.vmap(jax.grad(lambda x: from_normal(ours, x)))(jnp.asarray(z))
+    step = (from_normal(ours, jnp.asarray(z + 1e-4)) - from_normal(ours, jnp.asarray(z - 1e-4))) / 2e-4
+    np.testing.assert_allclose(slope, step, rtol=1e-4)
+
+
+def test_far_values_of_a_cut_normal_are_exact():
+    z = np.array([-2.0, 5.0, 9.5, 20.0, 36.0])
+    expected = 1 + 2 * stats.norm.isf(stats.norm.sf(z) * stats.norm.sf(1.0))
+    np.testing.assert_allclose(from_normal(jfstat.Normal(1.0, 2.0, 3.0), jnp.asarray(z)), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("distribution", [x for x, _ in PEERS.values()] + [jfstat.Cosine(-1.0, 1.2)], ids=repr)
+def test_values_of_far_numbers_end_at_the_ends(distribution):
+    ends = np.asarray(from_normal(distribution, jnp.asarray([-60.0, 60.0])))
+    assert np.all(np.isfinite(ends))
+    low, high = float(distribution.low), float(distribution.high)
+    if np.isfinite(low + high):
+        np.testing.assert_allclose(ends, [low, high], rtol=1e-9)
 
 
 @settings(max_examples=50, deadline=None)
@@ -36,6 +69,7 @@ def test_fermi_dirac_is_normed_and_inverted(mu, sigma, p):
     x = np.linspace(0, mu + 40 * sigma, 20001)
     assert np.trapezoid(np.exp(ours.log_prob(jnp.asarray(x))), x) == pytest.approx(1, abs=1e-4)
     assert float(ours.cdf(ours.quantile(jnp.float64(p)))) == pytest.approx(p, abs=1e-9)
+    assert float(ours.cdf(ours.quantile_above(jnp.float64(p)))) == pytest.approx(1 - p, abs=1e-9)
     assert float(ours.cdf(jnp.float64(mu))) == pytest.approx(1 - np.log(2) / np.logaddexp(0, mu / sigma), abs=1e-12)
 
 
