@@ -60,7 +60,8 @@ def add_signal(
     Returns
     -------
     FstatData or NarrowData
-        Of the kind of `data`. For a traced template that does not fit the data, all samples are NaN.
+        Of the kind of `data`. For a traced template that does not fit the data, all samples are NaN, of `FstatData` all
+        but the zeros with which the series ends.
 
     Raises
     ------

@@ -180,7 +180,7 @@ def _fits_each(segments: FstatData | NarrowData, point: Doppler, band: bool) -> 
 
 
 def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int]) -> None:
-    """Raise a TypeError for a value of the wrong kind, a ValueError if `fields` have the wrong number of axes."""
+    """Raise a TypeError for a value of the wrong kind, a ValueError for `fields` of other shapes or in float32."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
     for field, ndim in fields.items():
@@ -190,6 +190,9 @@ def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int])
                 f"{name}.{field} has shape {np.shape(leaf)}, but a single template is wanted: "
                 "use jax.vmap(function, (None, 0))(data, points) for a stack."
             )
+        dtype = getattr(leaf, "dtype", np.float64)
+        if jnp.issubdtype(dtype, jnp.floating) and dtype != np.float64:
+            raise ValueError(f"{name}.{field} is {dtype}, which keeps too few digits: make it in float64.")
 
 
 def check_sky(name: str, value: object) -> None:

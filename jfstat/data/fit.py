@@ -214,6 +214,11 @@ def check_fit(data: Prepared, point: Doppler, band: bool = False) -> None:
         )
     if max(below, above, orbit, coarse) <= 0:
         return
+    if np.isnan(below + above):
+        raise ValueError(
+            "the phase model has a derivative by time that is not finite, such as that of a square root at 0: define "
+            "it so that its slope is finite at all times."
+        )
     edges = f"{float(data.band.pass_low):.6f} to {float(data.band.pass_high):.6f} Hz"
     what = "the band" if band else f"point.fkdot[0]={float(point.fkdot[0])} Hz"
     if max(below, above) > 0:

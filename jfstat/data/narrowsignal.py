@@ -62,7 +62,7 @@ def narrow_signal(data: NarrowData, doppler: Doppler, amplitude: Amplitude, tape
     relative = jax.lax.complex(*turn64(cycles))
     inside = jnp.where(data.fits(doppler), 1.0, jnp.nan)
     level = jnp.sqrt(2 * observation.level_of(doppler, amplitude.canonical)) / observation.tsft
-    a1, a2, a3, a4 = amplitude.canonical * (0.5 * level * inside)
+    a1, a2, a3, a4 = amplitude.canonical * (0.5 * level)
     a, b = observation.pattern_coefficients(doppler)
     pattern = jax.lax.complex(a1 * a + a2 * b, -(a3 * a + a4 * b))
 
@@ -98,4 +98,5 @@ def narrow_signal(data: NarrowData, doppler: Doppler, amplitude: Amplitude, tape
     else:  # its slices stand for SFTs, whose own window has its mean
         times, weights, quadrature = seen.time, seen.share, (jnp.zeros(1), jnp.sum(shares)[None])
     detectors = (relative, pattern, data.sites.time, observation.trajectory, times, weights)
-    return jax.lax.map(one, jax.tree.map(jnp.asarray, detectors))
+    samples = jax.lax.map(one, jax.tree.map(jnp.asarray, detectors))
+    return samples * inside.astype(samples.dtype)  # also where no SFT lies

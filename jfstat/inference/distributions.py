@@ -397,7 +397,7 @@ class FermiDirac(_Positive):
     def quantile_above(self, p: jax.Array) -> jax.Array:
         # the inverse of softplus is log(exp(x) - 1) = x + log(1 - exp(-x))
         above = p * self._norm
-        return self.mu - self.sigma * (above + jnp.log(-jnp.expm1(-above)))
+        return jnp.maximum(self.mu - self.sigma * (above + jnp.log(-jnp.expm1(-above))), 0.0)  # but for rounding
 
 
 @registered
@@ -439,10 +439,14 @@ class Cosine(_Ended):
         return (jnp.sin(inside) - jnp.sin(self.minimum)) / self._norm
 
     def quantile(self, p: jax.Array) -> jax.Array:
-        return jnp.arcsin(jnp.clip(jnp.sin(self.minimum) + p * self._norm, -1.0, 1.0))
+        return self._at(jnp.sin(self.minimum) + p * self._norm)
 
     def quantile_above(self, p: jax.Array) -> jax.Array:
-        return jnp.arcsin(jnp.clip(jnp.sin(self.maximum) - p * self._norm, -1.0, 1.0))
+        return self._at(jnp.sin(self.maximum) - p * self._norm)
+
+    def _at(self, sine: jax.Array) -> jax.Array:
+        """Return the declinations with given sines, within the range, which rounding exceeds."""
+        return jnp.clip(jnp.arcsin(jnp.clip(sine, -1.0, 1.0)), self.minimum, self.maximum)
 
 
 KINDS: tuple[type, ...] = (Uniform, LogUniform, HalfNormal, Exponential, Normal, FermiDirac, Cosine)

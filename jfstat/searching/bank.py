@@ -62,13 +62,13 @@ def check_all_possible(stack: Doppler, name: str, ignore: tuple[str, ...] = ()) 
 
 def check_all_fit(data: FstatData, stack: Doppler) -> None:
     """Raise a ValueError for the first template of a stack that is impossible or does not fit the data."""
+    check_template("bank", jax.tree.map(lambda x: on_device(x[0]), stack))  # kinds and shapes are those of all
     check_all_possible(stack, "bank", ("freq",))
     bare = replace(data, filters=())
     parts = [bare] if data.n_segments is None else [bare[i] for i in range(data.n_segments)]
     for part in parts:
         fits = np.asarray(beyond_band(part, stack)) <= 0  # not for NaN
         first = int(np.argmin(fits))
-        point = jax.tree.map(lambda x, first=first: on_device(x[first]), stack)
-        check_template("bank", point)
         if not fits[first]:
+            point = jax.tree.map(lambda x, first=first: on_device(x[first]), stack)
             check_fit(part, point, band=True)

@@ -163,7 +163,8 @@ def column_values(table: AnyTable, name: str, wanted: str, double: bool, what: s
         if getattr(column, "mask", None) is not None:
             column = column.astype(np.float64).filled(np.nan)
         if wanted and getattr(column, "unit", None) is not None:
-            return np.asarray(column.to_value(wanted), np.float64)
+            quantity = getattr(column, "quantity", column)  # of a Table, whose columns are no Quantities
+            return np.asarray(quantity.to_value(wanted), np.float64)
         return np.asarray(getattr(column, "value", column), np.float64)
     except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
         unit_words = f"in {wanted}" if wanted else "of numbers without unit"

@@ -39,7 +39,7 @@ class PhaseModel(Displayed):
     Raises
     ------
     TypeError
-        If `function` cannot be called.
+        If `function` cannot be called, or cannot be hashed.
     ValueError
         If a parameter is not numeric or not finite.
     """
@@ -53,6 +53,13 @@ class PhaseModel(Displayed):
             raise TypeError(
                 f"function must be called as function(t, parameters), not be {shown(function)}: define one."
             )
+        try:
+            hash(function)
+        except TypeError:
+            raise TypeError(
+                f"function, {type(function).__name__}, cannot be hashed, as if it held arrays: give those as "
+                "parameters (eqx.partition takes them from an equinox Module)."
+            ) from None
         self.function = function
         try:
             self.parameters = jax.tree.map(_parameter, parameters, is_leaf=_is_numbers)

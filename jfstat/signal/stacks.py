@@ -70,7 +70,8 @@ class Stackable:
             if isinstance(x, jax.Array) and len(x.devices()) > 1:
                 return x[own]
             part = np.asarray(x)[own]  # by NumPy, which needs no program for each shape
-            with jax.ensure_compile_time_eval():  # under an outer jit, known values stay known
+            # under an outer jit, known values stay known; and where 64 bits are off, they keep their digits
+            with jax.ensure_compile_time_eval(), jax.enable_x64(True):
                 return _placed_like(part, x) if isinstance(x, jax.Array) else np.asarray(part)
 
         part = jax.tree.map(of, self)

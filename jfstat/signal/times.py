@@ -100,7 +100,8 @@ class GPSTime(Displayed):
 
     def __eq__(self, other: object) -> bool:
         try:
-            other = gps_time(other, "other")  # type: ignore[arg-type]
+            with jax.enable_x64(True):
+                other = gps_time(other, "other")  # type: ignore[arg-type]
         except ValueError:
             return NotImplemented
         pairs = ((self.seconds, other.seconds), (self.nanoseconds, other.nanoseconds))

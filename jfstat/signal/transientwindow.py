@@ -297,7 +297,9 @@ def tapered_mean(shape: Shape, end: float, width: jax.Array, low: jax.Array, hig
     length = jnp.where(there, length, 1.0)
     if shape == "rectangular":
         upto_high, upto_low = (_step_integral(x / width) - _step_integral((x - end) / width) for x in (high, low))
-        return jnp.where(there, width * (upto_high - upto_low) / length, 0.0)
+        # beyond the window the difference is rounding, of which 2F would be made
+        overlaps = there & (high > -0.5 * width) & (low < end + 0.5 * width)
+        return jnp.where(overlaps, width * (upto_high - upto_low) / length, 0.0)
     x, weights = np.polynomial.legendre.leggauss(TAPER_NODES)
     breaks = taper_breaks(shape, end, width)
     total = jnp.zeros_like(length)

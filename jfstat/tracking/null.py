@@ -4,6 +4,9 @@ The noise of a segment is white; its product with the antenna patterns is transf
 finely as the data's, so that values are as correlated as in the data. A fraction of the tables holds a weak signal on a
 random path; the forward algorithm gives the ratio of a table's probabilities with and without a signal, by which
 `statistic.null` weights it.
+
+Simulated tables have a fixed number of frequencies, whose ends are joined. In a wider table as many independent paths
+are loud as its width tells; of a narrower one only its own frequencies count.
 """
 
 from __future__ import annotations
@@ -93,16 +96,16 @@ def viterbi_null(
     -------
     NullDistribution
         Distribution of the log-likelihood. Probabilities from 0.5 to 1e-5 are accurate to about 10 per cent, smaller
-        ones to a factor that grows, if the table has many more frequencies than a path may cross. In narrower ones they
-        are too large, since paths cannot leave the table: by a quarter where paths of 10 segments may jump by 10 of 100
-        frequencies, by up to 4 in tables hardly wider than a few jumps.
+        ones to a factor that grows. In tables of a few hundred frequencies that a path may cross they are up to a fifth
+        too large.
 
     Raises
     ------
     TypeError
         If an argument is of another kind.
     ValueError
-        If an argument is missing or makes no sense, or transitions are of f1dot too, or wider than the data's band.
+        If an argument is missing or makes no sense, or transitions are of f1dot too, or wider than the data's band, or
+        lead all paths out of it.
     """
     return null_of_paths(segments, point, transitions, n_frequencies, amplitude, seed)
 
@@ -115,14 +118,39 @@ def null_of_paths(
     amplitude: Amplitude | None,
     seed: int = 0,
     advance: Callable[[int], object] = lambda n: None,
+    within: bool = True,
 ) -> NullDistribution:
-    """Return the distribution of `viterbi_null`; `advance` is called with how many more of `ALL_TABLES` are done."""
+    """Return the distribution of `viterbi_null`; `advance` is called with how many more of `ALL_TABLES` are done.
+
+    With `within` False only the ends of paths lie within the `n_frequencies`, which are a part of a wider table.
+    """
     weights = np.asarray(log_probabilities(transitions))
     refuse_scores(transitions)
     if weights.shape[1] > 1:
         raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")
     seed = whole(seed, "seed")
-    n, strength = _table_width(weights.shape[0]), None
+    width = _width(segments, point, amplitude, n_frequencies)
+    n = _table_width(weights.shape[0], width)
+    strength = None
+    if isinstance(segments, FstatData) and point is not None:
+        if amplitude is not None:
+            strength = np.asarray(_signal_strengths(segments, point, amplitude))
+        templates = _templates(segments, point, None if amplitude is None else np.asarray(amplitude.canonical), n)
+    else:
+        n_segments = whole(segments, "segments", 1)
+        if n_segments * n > MOST_VALUES:
+            raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
+        one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
+        templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
+    check_reach(transitions, width)
+    paths = Paths.of(weights[:, 0], len(templates), n, width, within)
+    return _null(templates, weights[:, 0], paths, max(1.0, width / n), strength, seed, advance)
+
+
+def _width(
+    segments: FstatData | int, point: Doppler | None, amplitude: Amplitude | None, n_frequencies: int | None
+) -> int:
+    """Return the number of frequencies of the table, after a check of the arguments that belong together."""
     if isinstance(segments, FstatData):
         if point is None:
             raise ValueError(
@@ -132,31 +160,94 @@ def null_of_paths(
         check_sky("point", point)
         if amplitude is not None:
             check_amplitude(amplitude)
-            strength = np.asarray(_signal_strengths(segments, point, amplitude))
         n_frequencies = segments.layout.n_frequencies if n_frequencies is None else n_frequencies
-        templates = _templates(segments, point, None if amplitude is None else np.asarray(amplitude.canonical), n)
     else:
         if not is_whole(segments):
             raise TypeError(f"segments must be FstatData, or their number, not {shown(segments)}.")
-        if point is not None:
-            raise ValueError("point needs data: give segments from jfstat.prepare in place of their number.")
-        if amplitude is not None:
-            raise ValueError("amplitude needs data: give segments from jfstat.prepare in place of their number.")
+        for name, given in (("point", point), ("amplitude", amplitude)):
+            if given is not None:
+                raise ValueError(f"{name} needs data: give segments from jfstat.prepare in place of their number.")
         if n_frequencies is None:
             raise ValueError("n_frequencies is missing: give the number of frequencies of the table.")
-        one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
-        n_segments = whole(segments, "segments", 1)
-        if n_segments * n > MOST_VALUES:
-            raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
-        templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
-    width = whole(n_frequencies, "n_frequencies", 1)
-    check_reach(transitions, width)
-    return _null(templates, weights[:, 0], width, strength, seed, advance)
+    return whole(n_frequencies, "n_frequencies", 1)
 
 
-def _table_width(n_jumps: int) -> int:
-    """Return the number of frequencies of a simulated table."""
-    return max(BINS, 1 << (LEAST_PER_JUMP * (n_jumps // 2) - 1).bit_length())
+def _table_width(n_jumps: int, width: int) -> int:
+    """Return the number of frequencies of a simulated table for one of a given width: no path crosses what is left."""
+    reach = n_jumps // 2
+    n = max(BINS, 1 << (LEAST_PER_JUMP * reach - 1).bit_length())
+    return 2 * n if n - reach < width <= n else n
+
+
+class Paths(NamedTuple):
+    """Random paths through the frequencies of a simulated table that count.
+
+    Attributes
+    ----------
+    shares : (J,) float64
+        Probabilities of the jumps from -w to w.
+    onward : (K, n) float64
+        How probable jumps lead from a frequency at a segment, if it counts, to one that counts at the end; scaled, and
+        1 if all count.
+    allowed : (n,) bool
+        Frequencies where paths may be.
+    last : (n,) bool
+        Frequencies where paths may end.
+    log_share : float
+        Logarithm of the probability that a path from anywhere that is allowed stays there and ends as it may.
+    """
+
+    shares: np.ndarray
+    onward: np.ndarray
+    allowed: np.ndarray
+    last: np.ndarray
+    log_share: float
+
+    @classmethod
+    def of(cls, weights: np.ndarray, n_segments: int, n: int, width: int, within: bool) -> Paths:
+        """Return the paths through the first `width` of n frequencies, or, unless `within`, ending there.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        shares = np.exp(weights - np.logaddexp.reduce(weights))
+        last = np.arange(n) < width
+        allowed = last if within else np.ones(n, bool)
+        onward, total = [last.astype(np.float64)], 0.0
+        for _ in range(n_segments - 1):
+            before = allowed * (_around(onward[-1], len(shares)) @ shares)
+            scale = np.max(before)
+            if not scale:
+                raise ValueError(
+                    f"transitions lead all paths of {n_segments} segments out of the {width} frequencies: give a wider "
+                    "band, or transitions that keep some within."
+                )
+            total += np.log(scale)
+            onward.append(before / scale)
+        total += np.log(np.sum(onward[-1]) / np.sum(allowed))
+        return cls(shares, np.stack(onward[::-1]), allowed, last, float(total))
+
+    def drawn(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draw paths, (*shape, K) integers; the ends of the frequencies are joined."""
+        n_segments, n = self.onward.shape
+        w = len(self.shares) // 2
+        if np.all(self.last):  # then jumps are independent
+            path = random.choice(len(self.shares), (*shape, n_segments), p=self.shares) - w
+            path[..., 0] = random.integers(0, n, shape)
+            return np.cumsum(path, axis=-1)
+        path = [random.choice(n, shape, p=self.onward[0] / np.sum(self.onward[0]))]
+        for onward in self.onward[1:]:
+            chances = np.cumsum(_around(onward, len(self.shares))[path[-1]] * self.shares, axis=-1)
+            jump = np.sum(random.random(shape)[..., None] * chances[..., -1:] >= chances, axis=-1) - w
+            path.append((path[-1] + jump) % n)
+        return np.stack(path, axis=-1)
+
+
+def _around(x: np.ndarray, n: int) -> np.ndarray:
+    """Return the n values around each of some values whose ends are joined, (len(x), n)."""
+    return np.lib.stride_tricks.sliding_window_view(np.pad(x, n // 2, mode="wrap"), n)
 
 
 def _templates(segments: FstatData, point: Doppler, canonical: np.ndarray | None, n: int) -> np.ndarray:
@@ -249,6 +340,10 @@ class Simulation(NamedTuple):
         Log-probabilities of the jumps from -w to w, as the user gave them.
     prior : (J,) float32
         Normalised log-probabilities of the jumps.
+    barred, last : (n,) float32
+        0 at the frequencies where paths may be, and may end; `FLOOR` elsewhere.
+    log_share : () float32
+        See `Paths`.
     strength : (K,) float32 or None
         rho of the known amplitude in each segment.
     """
@@ -256,6 +351,9 @@ class Simulation(NamedTuple):
     templates: jax.Array
     weights: jax.Array
     prior: jax.Array
+    barred: jax.Array
+    last: jax.Array
+    log_share: jax.Array
     strength: jax.Array | None
 
     @property
@@ -272,18 +370,24 @@ class Simulation(NamedTuple):
         """
         probabilities, w, n = jnp.exp(self.prior), len(self.prior) // 2, log_likelihood.shape[1]
 
+        def seen(alpha: jax.Array, total: jax.Array, own: jax.Array) -> tuple[jax.Array, jax.Array]:
+            own = own + self.barred
+            top = jnp.max(own)
+            alpha = alpha * jnp.exp(own - top)
+            scale = jnp.sum(alpha)
+            return alpha / scale, total + top + jnp.log(scale)
+
         def forwards(carry: tuple[jax.Array, jax.Array], own: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
             alpha, total = carry
             wide = jnp.pad(alpha, (w, w), mode="wrap")
-            moved = sum(probabilities[j] * wide[2 * w - j : 2 * w - j + n] for j in range(2 * w + 1))
-            top = jnp.max(own)
-            alpha = moved * jnp.exp(own - top)
-            scale = jnp.sum(alpha)
-            return (alpha / scale, total + top + jnp.log(scale)), None
+            jumps = (p * wide[2 * w - j : 2 * w - j + n] for j, p in enumerate(probabilities))
+            moved = sum(jumps, jnp.zeros_like(alpha))
+            return seen(moved, total, own), None
 
-        # uniform at first, which a jump leaves unchanged
-        start = jnp.full(n, 1 / n, jnp.float32), jnp.zeros((), jnp.float32)
-        return jax.lax.scan(forwards, start, log_likelihood)[0][1]
+        anywhere = (self.barred == 0).astype(jnp.float32)
+        start = seen(anywhere / jnp.sum(anywhere), jnp.zeros((), jnp.float32), log_likelihood[0])
+        alpha, total = jax.lax.scan(forwards, start, log_likelihood[1:])[0]
+        return total + jnp.log(jnp.sum(jnp.where(self.last == 0, alpha, 0.0))) - self.log_share
 
     def emission(self, power: jax.Array) -> jax.Array:
         """Return the log-likelihood from half the sum of the squares, (K, n)."""
@@ -296,24 +400,32 @@ class Simulation(NamedTuple):
 def _null(
     templates: np.ndarray,
     weights: np.ndarray,
-    n_frequencies: int,
+    paths: Paths,
+    n_simulations: float,
     strength: np.ndarray | None,
     seed: int,
     advance: Callable[[int], object],
 ) -> NullDistribution:
     """The distribution from simulated tables; see `Simulation` for the arguments, and `null_of_paths`."""
-    n = templates.shape[-1]
     prior = weights - np.logaddexp.reduce(weights)
     known = None if strength is None else jnp.asarray(strength, jnp.float32)
-    logs = jnp.asarray(weights, jnp.float32), jnp.asarray(prior, jnp.float32)
-    own = Simulation(jnp.asarray(templates, jnp.complex64), logs[0], logs[1], known)
+    barred, last = (np.where(x, 0.0, FLOOR) for x in (paths.allowed, paths.last))
+    own = Simulation(
+        templates=jnp.asarray(templates, jnp.complex64),
+        weights=jnp.asarray(weights, jnp.float32),
+        prior=jnp.asarray(prior, jnp.float32),
+        barred=jnp.asarray(barred, jnp.float32),
+        last=jnp.asarray(last, jnp.float32),
+        log_share=jnp.asarray(paths.log_share, jnp.float32),
+        strength=known,
+    )
     random = np.random.default_rng(seed)
     # the mean ratio of probabilities says how rare tables of a strength are in noise
-    _, ratios = _tables(own, _drawn(random, prior, templates.shape), jnp.asarray(TRIED, jnp.float32))
+    _, ratios = _tables(own, _drawn(random, paths, templates.shape), jnp.asarray(TRIED, jnp.float32))
     mean = np.mean(np.diagonal(np.asarray(ratios, np.float64), axis1=1, axis2=2), axis=0)
     advance(TOGETHER)
     strengths = jnp.asarray([0.0, *np.interp(FURTHER, np.maximum.accumulate(mean), TRIED)], jnp.float32)
-    draws = (_drawn(random, prior, templates.shape) for _ in range(TABLES // TOGETHER))
+    draws = (_drawn(random, paths, templates.shape) for _ in range(TABLES // TOGETHER))
     drawn: list[tuple[jax.Array, jax.Array]] = []
     for draw in draws:
         drawn.append(_tables(own, draw, strengths))
@@ -323,7 +435,7 @@ def _null(
     values = np.concatenate([np.asarray(x, np.float64).ravel() for x, _ in drawn])
     ratios = np.concatenate([np.asarray(x, np.float64).reshape(-1, len(strengths)) for _, x in drawn])
     advance(TOGETHER)
-    return NullDistribution.of_mixture("log_likelihood", values, ratios, n_frequencies / n)
+    return NullDistribution.of_mixture("log_likelihood", values, ratios, n_simulations)
 
 
 class Draw(NamedTuple):
@@ -344,7 +456,7 @@ class Draw(NamedTuple):
     path: jax.Array
 
 
-def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...]) -> Draw:
+def _drawn(random: np.random.Generator, paths: Paths, shape: tuple[int, ...]) -> Draw:
     """Draw random numbers for templates of a shape (K, C, R, n)."""
     n_segments, n_terms, n_series, n = shape
     signals = (TOGETHER, len(TRIED))
@@ -352,11 +464,10 @@ def _drawn(random: np.random.Generator, prior: np.ndarray, shape: tuple[int, ...
     def normal(*shape: int) -> np.ndarray:
         return random.standard_normal((*shape, 2), np.float32).view(np.complex64)[..., 0]
 
-    path = random.choice(len(prior), (*signals, n_segments), p=np.exp(prior)) - len(prior) // 2
-    path[..., 0] = random.integers(0, n, signals)
+    path = paths.drawn(random, signals).astype(np.int32)
     noise = normal(TOGETHER, n_segments, n_series, n)
     amplitudes = normal(*signals, n_segments, n_terms)
-    return Draw(*(jnp.asarray(x) for x in (noise, amplitudes, np.cumsum(path, axis=-1).astype(np.int32))))
+    return Draw(*(jnp.asarray(x) for x in (noise, amplitudes, path)))
 
 
 @jax.jit
@@ -393,12 +504,12 @@ def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Arra
         def forwards(delta: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return x + model.largest_predecessors(delta), None
 
-        rows = own.emission(power)[:, None]
+        rows = (own.emission(power) + own.barred)[:, None]
         final, _ = jax.lax.scan(forwards, rows[0], rows[1:])
 
         def ratio(t: jax.Array) -> jax.Array:
             return own.log_ratio(t * power) + n_segments * n_terms * jnp.log1p(-t)
 
-        return jnp.max(final), jax.vmap(ratio)(strengths)
+        return jnp.max(final + own.last), jax.vmap(ratio)(strengths)
 
     return jax.vmap(jax.vmap(one, (None, 0, 0, 0)), (0, 0, 0, None))(spectra, draw.path, draw.signal, strengths)

@@ -176,6 +176,8 @@ def test_templates_that_do_not_fit(small):
             jfstat.add_signal(data, outside, small.amplitude)
         traced = jax.jit(lambda point, data=data: jfstat.add_signal(data, point, small.amplitude))(outside)
         assert np.isnan(jfstat.twoF(traced, small.doppler))
+        n_band = data.layout.n_band if data is small.data else None
+        assert np.all(np.isnan(traced.samples[:, :n_band]))
 
 
 @pytest.mark.parametrize("window", ["rectangular", "hann", "tukey:0.3"])

@@ -62,6 +62,26 @@ def test_values_of_far_numbers_end_at_the_ends(distribution):
         np.testing.assert_allclose(ends, [low, high], rtol=1e-9)
 
 
+ENDED = {
+    "uniform": lambda a, b: jfstat.Uniform(a, a + b),
+    "log-uniform": lambda a, b: jfstat.LogUniform(a, a + b),
+    "cut normal": lambda a, b: jfstat.Normal(a, b, a - b, a + 0.5 * b),
+    "cosine": lambda a, b: jfstat.Cosine(a - 0.5 * b, a),
+    "Fermi-Dirac": lambda a, b: jfstat.FermiDirac(mu=1e-26 * a, sigma=1e-25 * b),
+    "half-normal": lambda a, b: jfstat.HalfNormal(b),
+}
+
+
+@pytest.mark.parametrize("make", ENDED.values(), ids=ENDED)
+@settings(max_examples=30, deadline=None)
+@given(a=st.floats(0.01, 1.5), b=st.floats(1e-3, 2.0))
+def test_quantiles_lie_within_the_range(make, a, b):
+    ours = make(a, b)
+    ends = jnp.asarray([1e-300, 1e-16, 0.5, 1 - 2.0**-53])
+    for x in (ours.quantile(ends), ours.quantile_above(ends)):
+        assert np.all(np.isfinite(ours.log_prob(x)))
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.floats(0.1, 20), st.floats(0.01, 3), st.floats(0.001, 0.999))
 def test_fermi_dirac_is_normed_and_inverted(mu, sigma, p):

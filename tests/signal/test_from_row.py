@@ -49,7 +49,9 @@ def test_the_row_of_a_search(found, data):
     assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(point)) and point.varied is None
     same(point, jfstat.bank_from_table(found)[1])
     bare = Table({name: np.asarray(found[name]) for name in ("freq", "f1dot", "alpha", "delta")}, meta=found.meta)
-    for row in (found[1:2], bare[1], bare[1:2], bare[[1]]):
+    plain = Table(found)  # with units, but of columns that are no Quantities, as Table.read makes them
+    assert plain["freq"].unit == "Hz" and not isinstance(plain["freq"], u.Quantity)
+    for row in (found[1:2], bare[1], bare[1:2], bare[[1]], plain[1]):
         same(jfstat.Doppler.from_row(row), point)
     degrees = found.copy()
     degrees["alpha"] = degrees["alpha"].to("deg")
@@ -155,3 +157,24 @@ def test_a_row_is_refined(found, data):
 def test_parameters_of_double_precision_are_those_of_the_schema():
     names = ["freq", *SKY, *MOTION_FIELDS, *ORBIT_FIELDS]
     assert tuple(name for name in names if SINGLE[name].double) == PRECISE
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_columns_of_plain_tables_have_units(masked):
+    own = Table(
+        {"freq": [0.1], "alpha": [180.0], "delta": [30.0], "f1dot": [1.0]}, masked=masked, meta={"reftime": START}
+    )
+    own["freq"].unit, own["alpha"].unit, own["delta"].unit, own["f1dot"].unit = "kHz", "deg", "deg", "nHz / s"
+    point = jfstat.Doppler.from_row(own[0])
+    np.testing.assert_allclose([*point.fkdot, point.alpha, point.delta], [100.0, 1e-9, np.pi, np.pi / 6], rtol=1e-15)
+    own["freq"].unit = "m"
+    with pytest.raises(ValueError, match="has a column 'freq' that is not in Hz"):
+        jfstat.Doppler.from_row(own[0])
+
+
+def test_templates_in_single_precision_are_refused(data):
+    """Whoever converts a tree to float32 loses the phase."""
+    rounded = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype == np.float64 else x, POINT)
+    for call in (jfstat.twoF, jfstat.twoF_band, jfstat.narrow, lambda d, p: jfstat.search(d, p, progress=False)):
+        with pytest.raises(ValueError, match=r"\.(alpha|fkdot) is float32, which keeps too few digits"):
+            call(data, rounded)

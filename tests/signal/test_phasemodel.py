@@ -292,9 +292,27 @@ def test_a_model_that_is_not_finite_is_noticed(glitch):
         jfstat.inject(glitch.sfts, [(point, glitch.amplitude)])
 
 
+def test_a_slope_that_is_not_finite_is_noticed(glitch):
+    """A square root at zero has no finite slope, although the model is finite everywhere."""
+    model = jfstat.PhaseModel(lambda t, p: p * jnp.sqrt(jnp.maximum(t - 1e5, 0.0)), 1e-4)
+    with pytest.raises(ValueError, match="the phase model has a derivative by time that is not finite"):
+        jfstat.twoF(glitch.data, with_fields(glitch.point, model=model))
+
+
+class Unhashable:
+    """A function that holds an array, as a module of equinox does."""
+
+    __hash__ = None
+
+    def __call__(self, t, p):
+        return t
+
+
 def test_malformed_models_are_refused(glitch):
     with pytest.raises(TypeError, match="function must be called as function"):
         jfstat.PhaseModel(3.0, {})
+    with pytest.raises(TypeError, match="function, Unhashable, cannot be hashed"):
+        jfstat.PhaseModel(Unhashable(), {})
     with pytest.raises(ValueError, match="a parameter of the model must be a number"):
         jfstat.PhaseModel(third, {"a": "b"})
     with pytest.raises(ValueError, match="a parameter of the model must be finite"):

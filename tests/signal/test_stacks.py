@@ -124,3 +124,14 @@ def test_transformations_see_the_same_tree():
     np.testing.assert_allclose(total, points.alpha.sum())
     slope = jax.grad(lambda p: p[1].alpha)(points[:, None][:, 0])
     np.testing.assert_array_equal(slope.alpha, [0, 1, 0, 0])
+
+
+def test_parts_keep_their_digits_where_64_bits_are_off():
+    """Whoever works in ``with jax.enable_x64(True)`` may index outside of it."""
+    points = stack((6,))
+    with jax.enable_x64(False):
+        parts = [points[2], points[jnp.asarray([2, 2])][1], list(points)[2], points[np.arange(6) == 2][0]]
+    for part in parts:
+        assert all(x.dtype == y.dtype for x, y in zip(jax.tree.leaves(part), jax.tree.leaves(points), strict=True))
+        for x, y in zip(leaves(part), leaves(points[2]), strict=True):
+            np.testing.assert_array_equal(x, y)

@@ -125,3 +125,10 @@ def test_times_in_single_precision_are_refused():
     later = jfstat.Doppler(1.0, 0.2, [100.0], reftime=1_167_458_365).reftime + jnp.float32(0.5)
     assert str(later) == "1167458365.5"
     assert str(later + units.Quantity(2, "min", dtype=np.float32)) == "1167458485.5"
+
+
+def test_times_are_compared_also_where_64_bits_are_off():
+    time = jfstat.GPSTime(np.int64(1_167_458_304), np.int64(0))
+    with jax.enable_x64(False):
+        assert time == 1_167_458_304 and time == time and time != 1_167_458_305
+        assert time != "no time"

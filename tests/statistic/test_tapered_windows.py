@@ -258,6 +258,17 @@ def test_an_optimiser_finds_a_signal_by_a_smooth_window():
     assert np.all(np.std(sharp, axis=0) > errors)  # each ends near its start
 
 
+def test_windows_without_data_give_four(case):
+    """Beyond the data weights are exactly zero, not the rounding of which 2F would be made."""
+    window = tapered("rectangular", 8000.0, t0=-40000.0, tau=20000.0)
+    assert not np.any(np.asarray(window.mean(case.atoms.start, case.atoms.end, case.atoms.epoch)))
+    assert float(jfstat.transient_twoF(case.atoms, None, window)) == 4
+    starts = START - 50000.0 + 1000 * np.arange(3)
+    found = jfstat.transient_map(case.atoms, window, [*starts, START + 5000.0], 10000.0 + 777 * np.arange(4))
+    np.testing.assert_array_equal(found.twoF[:3], 4)
+    assert np.all(np.asarray(found.twoF[3]) != 4)
+
+
 def test_arguments_are_checked(case):
     with pytest.raises(ValueError, match="taper must be from 0"):
         tapered("rect", -1.0)

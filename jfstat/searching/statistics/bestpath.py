@@ -257,7 +257,9 @@ class BestPath(XlaStatistic):
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), task.stack)
         n = self._subband_bins(task.data)
         with progress_bar(ALL_TABLES, task.progress, "false alarms", "simulated tables") as advance:
-            null = null_of_paths(task.data, first, self.transitions, n, self.known, advance=advance)
+            null = null_of_paths(
+                task.data, first, self.transitions, n, self.known, advance=advance, within=self.subband is None
+            )
         rate = np.asarray(null.false_alarm(likelihood))
         if self.known is None:
             return rate
