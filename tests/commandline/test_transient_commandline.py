@@ -176,8 +176,10 @@ def test_wrong_options_are_named(files, command, name, capsys, tmp_path, monkeyp
     assert re.search(words, capsys.readouterr().err)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize(("shape", "seed"), [("rect", 1), ("exp", 2)])
+@pytest.mark.parametrize(
+    ("shape", "seed"),
+    [pytest.param("rect", 1, marks=pytest.mark.slow), pytest.param("exp", 2, marks=pytest.mark.ci)],
+)
 def test_the_loudest_file_is_of_the_loudest_persistent_signal(shape, seed, tmp_path):
     """As in ComputeFstatistic_v2, whatever windows are searched beside it."""
     persistent = jfstat.Doppler(2.1, -0.4, [70.0003], START), jfstat.Amplitude(6e-25, 0.3, 0.2, 1.0)
@@ -196,9 +198,15 @@ def test_the_loudest_file_is_of_the_loudest_persistent_signal(shape, seed, tmp_p
     assert abs(jfstat.read_candidates(tmp_path / "t.ecsv")["freq"][0].value - 70.0008) < 2e-4
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("command", ["points", "search"])
-@pytest.mark.parametrize("shape", ["rect", "exp"])
+@pytest.mark.parametrize(
+    ("command", "shape"),
+    [
+        pytest.param("points", "rect", marks=pytest.mark.ci),
+        pytest.param("search", "exp", marks=pytest.mark.ci),
+        pytest.param("points", "exp", marks=pytest.mark.slow),
+        pytest.param("search", "rect", marks=pytest.mark.slow),
+    ],
+)
 def test_all_windows_are_written(command, shape, files, tmp_path):
     """A line for each window of each candidate, the largest of which is the candidate's 2F."""
     window = [

@@ -217,7 +217,7 @@ def test_the_mask_is_low_passed_and_keeps_its_integral(small):
     "window", [pytest.param("rectangular", marks=pytest.mark.ci), pytest.param("hann", marks=pytest.mark.slow)]
 )
 def test_noise_has_the_distribution_of_noise(window, small):
-    data, n = replace(small.data, filters=()), 400
+    data, n = replace(small.data, filters=()), 200
 
     def one(key, data):
         noise = jfstat.noise_like(key, data, window=window)

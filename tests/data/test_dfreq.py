@@ -35,8 +35,12 @@ def direct(data, frequencies):
     return np.asarray(jax.vmap(jfstat.twoF, (None, 0))(data, points))
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("dfreq", [2.3e-6, np.pi * 1e-5, 1.234e-3, 1 / 120])
+DFREQS = (2.3e-6, np.pi * 1e-5, 1.234e-3, 1 / 120)
+
+
+@pytest.mark.parametrize(
+    "dfreq", [pytest.param(x, marks=pytest.mark.slow if x == 1.234e-3 else pytest.mark.ci) for x in DFREQS]
+)
 def test_the_band_has_the_spacing_and_the_values_of_the_direct_sum(sfts, dfreq):
     data = jfstat.prepare(sfts, F0 - 0.03, F0 + 0.03, sqrt_sx=4e-24, dfreq=dfreq)
     assert data.dfreq == dfreq

@@ -222,7 +222,7 @@ def test_draws_give_means_over_the_errors(precisions):
     assert np.all(np.abs(off) < 5 * np.sqrt(np.sum(share**2)) / np.sum(share))
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_draws_of_many_errors_end():
     found = timing_draws(lambda z: -50 * z[:, 0] ** 2, 150)
     assert found.z.shape == (64, 150)

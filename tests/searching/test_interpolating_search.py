@@ -289,7 +289,7 @@ def test_points_too_many_to_number_are_found_on_the_host():
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("batch_size", [3, 8, 40])
+@pytest.mark.parametrize("batch_size", [3, 40])
 def test_of_equal_values_those_of_the_first_templates_are_kept(segments, bank, found, batch_size):
     """Templates that are there several times have equal values: whatever the division, the same are in the table."""
     rows = np.repeat(np.arange(len(bank.alpha)), 5)

@@ -177,9 +177,13 @@ def scaled(kind, shape, data, point):
     return jax.jit(two_f), jax.jit(jax.grad(two_f)), jax.jit(jax.hessian(two_f))
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
-    ("kind", "shape"), [("prepared", "exponential"), ("atoms", "rectangular"), ("narrow", "rectangular")]
+    ("kind", "shape"),
+    [
+        pytest.param("prepared", "exponential", marks=pytest.mark.slow),
+        pytest.param("atoms", "rectangular", marks=pytest.mark.ci),
+        pytest.param("narrow", "rectangular", marks=pytest.mark.ci),
+    ],
 )
 def test_gradients_and_hessians(case, kind, shape):
     """Against differences over minutes, across samples and edges of slices: 2F is smooth."""

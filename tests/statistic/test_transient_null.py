@@ -48,8 +48,9 @@ def assert_calibrated(p, *levels):
         assert abs(np.mean(p < level) / level - 1) < 3 / np.sqrt(level * len(p)) + 0.1, level
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("ranking", ["twoF", "BtSG"])
+@pytest.mark.parametrize(
+    "ranking", [pytest.param("twoF", marks=pytest.mark.slow), pytest.param("BtSG", marks=pytest.mark.ci)]
+)
 def test_false_alarms_are_those_of_noise(ranking):
     atoms = quiet(120)
     windows = jfstat.TransientRange("rectangular", T0[:30], TAU[:30], rho_max=3.0)

@@ -81,11 +81,11 @@ def test_nothing_depends_on_the_length_of_sfts(by_length, name):
 @pytest.mark.parametrize("name", ["exponential", pytest.param("rectangular", marks=pytest.mark.slow)])
 def test_noise_in_windowed_data_is_chi_squared(by_length, name):
     data = jfstat.windowed(by_length[1800], WINDOWS[name])
-    keys = jax.random.split(jax.random.key(3), 600)
+    keys = jax.random.split(jax.random.key(3), 300)
     values = jax.lax.map(lambda key: jfstat.twoF(jfstat.noise_like(key, data), POINT), keys, batch_size=50)
     # mean and variance are 4 and 8, and the errors of their estimates sqrt(8/n) and sqrt(320/n)
-    assert abs(np.mean(values) - 4) < 3.5 * np.sqrt(8 / 600)
-    assert abs(np.var(values) - 8) < 3.5 * np.sqrt(320 / 600)
+    assert abs(np.mean(values) - 4) < 3.5 * np.sqrt(8 / 300)
+    assert abs(np.var(values) - 8) < 3.5 * np.sqrt(320 / 300)
 
 
 @pytest.mark.parametrize("seed", range(20))
