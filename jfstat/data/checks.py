@@ -180,7 +180,7 @@ def _fits_each(segments: FstatData | NarrowData, point: Doppler, band: bool) -> 
 
 
 def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int]) -> None:
-    """Raise a TypeError for a value of the wrong kind, a ValueError for `fields` of other shapes or in float32."""
+    """Raise a TypeError for a value of the wrong kind, a ValueError if `fields` have the wrong number of axes."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a jfstat.{kind.__name__}, not {type(value).__name__}: build one first.")
     for field, ndim in fields.items():
@@ -190,14 +190,21 @@ def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int])
                 f"{name}.{field} has shape {np.shape(leaf)}, but a single template is wanted: "
                 "use jax.vmap(function, (None, 0))(data, points) for a stack."
             )
-        dtype = getattr(leaf, "dtype", np.float64)
-        if jnp.issubdtype(dtype, jnp.floating) and dtype != np.float64:
+
+
+def _refuse_rounded(name: str, tree: object) -> None:
+    """Raise a ValueError if an array of a pytree, the argument `name`, is of floats of less than 64 bits."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        dtype = getattr(leaf, "dtype", None)
+        if dtype is not None and jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 64:
+            field = jax.tree_util.keystr(path, simple=True, separator=".")
             raise ValueError(f"{name}.{field} is {dtype}, which keeps too few digits: make it in float64.")
 
 
 def check_sky(name: str, value: object) -> None:
     """Raise a TypeError or ValueError unless `value` is one template; the orbit is not checked."""
     _check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
+    _refuse_rounded(name, value)
 
 
 def check_template(name: str, value: Doppler) -> None:
@@ -214,6 +221,7 @@ def check_amplitude(value: object, n_segments: int | None = None) -> None:
 
     With `n_segments` its fields may have an axis of segments.
     """
+    _refuse_rounded("amplitude", value if isinstance(value, Amplitude) else None)
     if isinstance(value, Amplitude) and n_segments is not None and np.ndim(value.h0) == 1:
         if len(value) != n_segments:
             raise ValueError(

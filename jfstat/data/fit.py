@@ -214,7 +214,7 @@ def check_fit(data: Prepared, point: Doppler, band: bool = False) -> None:
         )
     if max(below, above, orbit, coarse) <= 0:
         return
-    if np.isnan(below + above):
+    if point.model is not None and not np.isfinite(below + above):
         raise ValueError(
             "the phase model has a derivative by time that is not finite, such as that of a square root at 0: define "
             "it so that its slope is finite at all times."

@@ -24,9 +24,8 @@ SIGMAS = 6.0
 """Range of normal distributions that counts in integrals of smooth functions, in standard deviations."""
 LEAST_LEFT = 1e-9
 """Least part of a normal distribution that may be left when it is cut."""
-LEAST_TAIL = 1e-300
-"""Least probability at which `from_normal` takes a quantile, of a number 37 below the mean: those at 0 may be infinite.
-"""
+LEAST_TAIL = 1e-290
+"""Least probability at which `from_normal` takes a quantile, of the number -36.4: those at 0 may be infinite."""
 
 
 class Distribution(Protocol):

@@ -13,6 +13,7 @@ from jfstat.geometry.doppler import largest_doppler_speed
 from jfstat.geometry.orbit import periapsis_rate
 from jfstat.geometry.source import Source, spin_drift
 from jfstat.geometry.trajectory import Trajectory
+from jfstat.signal.columns import plain
 from jfstat.signal.templates import Doppler
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def checked_lines(lines: object) -> QTable:
 
 def hertz(column: Any) -> np.ndarray:
     """Return a column of frequencies in Hz, with or without a unit."""
-    return np.asarray(column.to_value("Hz") if getattr(column, "unit", None) is not None else column, np.float64)
+    return plain(column, "Hz")
 
 
 def widened(lines: QTable, margin: float) -> QTable:

@@ -162,10 +162,15 @@ def column_values(table: AnyTable, name: str, wanted: str, double: bool, what: s
     try:
         if getattr(column, "mask", None) is not None:
             column = column.astype(np.float64).filled(np.nan)
-        if wanted and getattr(column, "unit", None) is not None:
-            quantity = getattr(column, "quantity", column)  # of a Table, whose columns are no Quantities
-            return np.asarray(quantity.to_value(wanted), np.float64)
-        return np.asarray(getattr(column, "value", column), np.float64)
+        return plain(column, wanted)
     except (TypeError, ValueError) as error:  # astropy's UnitConversionError is both
         unit_words = f"in {wanted}" if wanted else "of numbers without unit"
         raise ValueError(f"{what} has a column {name!r} that is not {unit_words}: convert it.") from error
+
+
+def plain(column: Any, wanted: str) -> np.ndarray:
+    """Return a column of a Table or a QTable in a unit, "" for none, without the unit, float64."""
+    if wanted and getattr(column, "unit", None) is not None:
+        quantity = getattr(column, "quantity", column)  # of a Table, whose columns are no Quantities
+        return np.asarray(quantity.to_value(wanted), np.float64)
+    return np.asarray(getattr(column, "value", column), np.float64)

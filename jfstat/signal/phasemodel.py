@@ -57,7 +57,7 @@ class PhaseModel(Displayed):
             hash(function)
         except TypeError:
             raise TypeError(
-                f"function, {type(function).__name__}, cannot be hashed, as if it held arrays: give those as "
+                f"function, {type(function).__name__}, cannot be hashed, perhaps since it holds arrays: give those as "
                 "parameters (eqx.partition takes them from an equinox Module)."
             ) from None
         self.function = function

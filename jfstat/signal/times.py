@@ -105,7 +105,10 @@ class GPSTime(Displayed):
         except ValueError:
             return NotImplemented
         pairs = ((self.seconds, other.seconds), (self.nanoseconds, other.nanoseconds))
-        return all(bool(np.all(np.asarray(x) == np.asarray(y))) for x, y in pairs)
+        try:
+            return all(bool(np.all(np.asarray(x) == np.asarray(y))) for x, y in pairs)
+        except ValueError:  # of stacks of different length
+            return False
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -31,8 +31,8 @@ class NullDistribution(Displayed):
     log_rate : (S,) float64 ndarray
         ln(-ln(1 - p)), p being the probability that a simulation of noise is as loud.
     n_simulations : float
-        How many independent simulations are as loud as the data: the ratio of their numbers of frequencies, where
-        those differ.
+        How many independent simulations are as loud as the data: the ratio of their numbers of frequencies, where the
+        data have more.
     """
 
     statistic: str

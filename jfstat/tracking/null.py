@@ -130,6 +130,8 @@ def null_of_paths(
         raise ValueError("transitions must be of frequency alone: the distribution with f1dots is not known.")
     seed = whole(seed, "seed")
     width = _width(segments, point, amplitude, n_frequencies)
+    if within:
+        check_reach(transitions, width)
     n = _table_width(weights.shape[0], width)
     strength = None
     if isinstance(segments, FstatData) and point is not None:
@@ -142,7 +144,6 @@ def null_of_paths(
             raise ValueError(f"segments must be at most {MOST_VALUES // n} with these transitions, not {segments}.")
         one = np.where(np.arange(n) < n // 2, np.sqrt(2 / n), 0.0)
         templates = np.tile(np.eye(2)[:, :, None] * one, (n_segments, 1, 1, 1))
-    check_reach(transitions, width)
     paths = Paths.of(weights[:, 0], len(templates), n, width, within)
     return _null(templates, weights[:, 0], paths, max(1.0, width / n), strength, seed, advance)
 
@@ -214,6 +215,8 @@ class Paths(NamedTuple):
         """
         shares = np.exp(weights - np.logaddexp.reduce(weights))
         last = np.arange(n) < width
+        if np.all(last):
+            return cls(shares, np.ones((n_segments, n)), last, last, 0.0)
         allowed = last if within else np.ones(n, bool)
         onward, total = [last.astype(np.float64)], 0.0
         for _ in range(n_segments - 1):
@@ -491,6 +494,8 @@ def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Arra
     """
     n_segments, n_terms, _, n = own.templates.shape
     model, templates = own.model, own.templates
+    # signals change nothing in segments where 2F is 4 whatever the data
+    n_known = jnp.sum(jnp.any(templates != 0, axis=(1, 2, 3)).astype(jnp.float32))
     spectra = jnp.fft.fft(jnp.einsum("kcdn,bkdn->bkcn", jnp.conj(templates), draw.noise, precision=PRECISE))
     response = jnp.fft.fft(jnp.einsum("kcdn,kedn->kcen", jnp.conj(templates), templates, precision=PRECISE))
     segment, bins = jnp.arange(n_segments)[:, None], jnp.arange(n, dtype=jnp.int32)[None]
@@ -508,7 +513,7 @@ def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Arra
         final, _ = jax.lax.scan(forwards, rows[0], rows[1:])
 
         def ratio(t: jax.Array) -> jax.Array:
-            return own.log_ratio(t * power) + n_segments * n_terms * jnp.log1p(-t)
+            return own.log_ratio(t * power) + n_known * n_terms * jnp.log1p(-t)
 
         return jnp.max(final + own.last), jax.vmap(ratio)(strengths)
 

@@ -53,7 +53,9 @@ def test_far_values_of_a_cut_normal_are_exact():
     np.testing.assert_allclose(from_normal(jfstat.Normal(1.0, 2.0, 3.0), jnp.asarray(z)), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("distribution", [x for x, _ in PEERS.values()] + [jfstat.Cosine(-1.0, 1.2)], ids=repr)
+@pytest.mark.parametrize(
+    "distribution", [x for x, _ in PEERS.values()] + [jfstat.Cosine(-1.0, 1.2), jfstat.Normal(0.0, 1.0, 5.9)], ids=repr
+)
 def test_values_of_far_numbers_end_at_the_ends(distribution):
     ends = np.asarray(from_normal(distribution, jnp.asarray([-60.0, 60.0])))
     assert np.all(np.isfinite(ends))

@@ -5,13 +5,14 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from astropy.table import QTable, Table
 from lalsuite_tools import ephemeris, gps_vector, lal, lalpulsar, run, site, sky
 from searches import search
 
 import jfstat
 from jfstat.candidates.lineflags import crossed_lines
 from jfstat.commandline import main
-from jfstat.lines.doppler import affected_range, detector_range, line_bands
+from jfstat.lines.doppler import affected_range, detector_range, hertz, line_bands
 from jfstat.statistic.bins import vetoed_bins
 
 START, DAY = 1167458304, 86400
@@ -470,3 +471,10 @@ def test_what_clean_refuses(banded, options, message):
         jfstat.clean("x", banded[2])
     with pytest.raises(ValueError, match="lacks the column 'left_width'"):
         jfstat.clean(banded[4], banded[2]["detector", "freq", "fmin", "fmax", "name"])
+
+
+def test_line_tables_may_be_plain_tables_with_units():
+    """As astropy's Table.read makes them: their columns are no Quantities."""
+    own = Table({"fmin": [0.05, 0.1], "fmax": [0.06, 0.11]}, units={"fmin": "kHz", "fmax": "kHz"})
+    np.testing.assert_allclose(hertz(own["fmin"]), [50.0, 100.0])
+    np.testing.assert_allclose(hertz(QTable(own)["fmax"]), [60.0, 110.0])

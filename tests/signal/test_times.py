@@ -132,3 +132,5 @@ def test_times_are_compared_also_where_64_bits_are_off():
     with jax.enable_x64(False):
         assert time == 1_167_458_304 and time == time and time != 1_167_458_305
         assert time != "no time"
+    two, three = (jfstat.Doppler(0.1, 0.2, [[20.0]] * n, [1e9] * n).reftime for n in (2, 3))
+    assert two == two and two != three

@@ -224,7 +224,7 @@ def test_a_path_of_each_subband_of_each_template(segments, bank, amplitude):
     for name in ("template", "freq", "log_likelihood", "mean_twoF"):
         assert found[name][0] == whole[name][0]
     known = None if amplitude is None else jfstat.Amplitude(AMPLITUDE.h0, 0.3, 0.2)  # random numbers differ with phi0
-    null = jfstat.viterbi_null(segments, template(), 1, n_frequencies=width, amplitude=known)
+    null = null_of_paths(segments, template(), 1, width, known, within=False)
     np.testing.assert_allclose(found["false_alarm"], null.false_alarm(found["log_likelihood"]), rtol=1e-6)
     chances = float(found["false_alarm"].min())
     assert found.meta["false_alarm"] == pytest.approx(-np.expm1(25 * np.log1p(-chances)), rel=1e-6)
@@ -238,6 +238,8 @@ def test_a_subband_as_wide_as_the_band_is_all_of_it(segments, bank):
     for width in (0.004005, 1.0):
         found = search(segments, bank, jfstat.BestPath(1, subband=width), top=9, progress=False)
         assert len(found) == 5 and found.meta["n_subbands"] == 1
+        whole = search(segments, bank, jfstat.BestPath(1), top=9, progress=False)
+        np.testing.assert_array_equal(found["false_alarm"], whole["false_alarm"])
 
 
 @pytest.mark.ci

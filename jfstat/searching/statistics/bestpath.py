@@ -56,9 +56,9 @@ class BestPath(XlaStatistic):
       along the path, or of the log-likelihoods of a known `amplitude`, and of the log-probabilities of its transitions;
     - ``score``, the Viterbi score, of the paths that end in the sub-band if there are any; see `ViterbiPath`;
     - ``false_alarm``, the probability that the best path of one template, or of one sub-band, is as likely in Gaussian
-      noise, from `viterbi_null` at the sky position of the bank's first template; with a known `amplitude` it depends
-      on the position and is NaN at others; ``false_alarm`` in meta is for all templates and sub-bands, as if they were
-      at that position;
+      noise, as from `viterbi_null` at the sky position of the bank's first template; with a known `amplitude` it
+      depends on the position and is NaN at others; ``false_alarm`` in meta is for all templates and sub-bands, as if
+      they were at that position;
     - ``mean_twoF``, ``mean_twoF_H1``, ..., ``log10BSGL`` and amplitudes along the path, by exact sums.
 
     ``twoF_histogram`` counts the log-likelihoods of the best paths that end at each frequency, times two and divided by
@@ -78,9 +78,8 @@ class BestPath(XlaStatistic):
         Width of sub-bands, Hz, rounded to the spacing of frequencies and counted from the lowest frequency of the data.
         For each template the best path that ends in each sub-band is a candidate; `top` counts those of all templates
         and sub-bands. It may begin in another sub-band, so those within all jumps of a loud path, w (K - 1) bins for
-        jumps by up to w bins and K segments, end with it. ``false_alarm`` leaves out paths that begin elsewhere: it is
-        too small by a factor of up to 3 in sub-bands of fewer bins than these, and an upper bound in the last sub-band
-        if that is narrower.
+        jumps by up to w bins and K segments, end with it. ``false_alarm`` counts paths that begin
+        elsewhere: it is an upper bound in a last sub-band that is narrower, and at the ends of the data's band.
 
     Raises
     ------
@@ -258,7 +257,13 @@ class BestPath(XlaStatistic):
         n = self._subband_bins(task.data)
         with progress_bar(ALL_TABLES, task.progress, "false alarms", "simulated tables") as advance:
             null = null_of_paths(
-                task.data, first, self.transitions, n, self.known, advance=advance, within=self.subband is None
+                task.data,
+                first,
+                self.transitions,
+                n,
+                self.known,
+                advance=advance,
+                within=self._n_subbands(task.data) == 1,
             )
         rate = np.asarray(null.false_alarm(likelihood))
         if self.known is None:
