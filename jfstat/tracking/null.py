@@ -509,12 +509,12 @@ def _tables(own: Simulation, draw: Draw, strengths: jax.Array) -> tuple[jax.Arra
         def forwards(delta: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return x + model.largest_predecessors(delta), None
 
-        rows = (own.emission(power) + own.barred)[:, None]
+        rows = (own.emission(power) + own.barred[None])[:, None]
         final, _ = jax.lax.scan(forwards, rows[0], rows[1:])
 
         def ratio(t: jax.Array) -> jax.Array:
             return own.log_ratio(t * power) + n_known * n_terms * jnp.log1p(-t)
 
-        return jnp.max(final + own.last), jax.vmap(ratio)(strengths)
+        return jnp.max(final + own.last[None]), jax.vmap(ratio)(strengths)
 
     return jax.vmap(jax.vmap(one, (None, 0, 0, 0)), (0, 0, 0, None))(spectra, draw.path, draw.signal, strengths)
