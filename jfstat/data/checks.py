@@ -15,7 +15,7 @@ from jfstat.data.observation import Observation, one_segment
 from jfstat.maths.arrays import any_traced
 from jfstat.signal.parameters import AMPLITUDE_FIELDS, ORBIT_FIELDS
 from jfstat.signal.templates import Amplitude, Doppler
-from jfstat.validation import shown
+from jfstat.validation import refuse_rounded, shown
 
 
 def check_data(data: object, or_narrow: bool = False, or_segments: bool = False) -> None:
@@ -192,19 +192,17 @@ def _check_scalars(kind: type, name: str, value: object, fields: dict[str, int])
             )
 
 
-def _refuse_rounded(name: str, tree: object) -> None:
+def _refuse_rounded_leaves(name: str, tree: object) -> None:
     """Raise a ValueError if an array of a pytree, the argument `name`, is of floats of less than 64 bits."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        dtype = getattr(leaf, "dtype", None)
-        if dtype is not None and jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 64:
-            field = jax.tree_util.keystr(path, simple=True, separator=".")
-            raise ValueError(f"{name}.{field} is {dtype}, which keeps too few digits: make it in float64.")
+        if getattr(leaf, "dtype", None) != np.float64:  # names take time
+            refuse_rounded(leaf, f"{name}.{jax.tree_util.keystr(path, simple=True, separator='.')}")
 
 
 def check_sky(name: str, value: object) -> None:
     """Raise a TypeError or ValueError unless `value` is one template; the orbit is not checked."""
     _check_scalars(Doppler, name, value, {"alpha": 0, "delta": 0, "fkdot": 1})
-    _refuse_rounded(name, value)
+    _refuse_rounded_leaves(name, value)
 
 
 def check_template(name: str, value: Doppler) -> None:
@@ -221,13 +219,15 @@ def check_amplitude(value: object, n_segments: int | None = None) -> None:
 
     With `n_segments` its fields may have an axis of segments.
     """
-    _refuse_rounded("amplitude", value if isinstance(value, Amplitude) else None)
-    if isinstance(value, Amplitude) and n_segments is not None and np.ndim(value.h0) == 1:
-        if len(value) != n_segments:
-            raise ValueError(
-                f"amplitude is of {len(value)} segments, but the data have {n_segments}: give one value, or one each."
-            )
-        return
+    if isinstance(value, Amplitude):
+        _refuse_rounded_leaves("amplitude", value)
+        if n_segments is not None and np.ndim(value.h0) == 1:
+            if len(value) != n_segments:
+                raise ValueError(
+                    f"amplitude is of {len(value)} segments, but the data have {n_segments}: give one value, or one "
+                    "each."
+                )
+            return
     _check_scalars(Amplitude, "amplitude", value, dict.fromkeys(AMPLITUDE_FIELDS, 0))
 
 

@@ -185,8 +185,8 @@ class Paths(NamedTuple):
 
     Attributes
     ----------
-    shares : (J,) float64
-        Probabilities of the jumps from -w to w.
+    prior : (J,) float64
+        Normalised log-probabilities of the jumps from -w to w.
     onward : (K, n) float64
         How probable jumps lead from a frequency at a segment, if it counts, to one that counts at the end; scaled, and
         1 if all count.
@@ -198,7 +198,7 @@ class Paths(NamedTuple):
         Logarithm of the probability that a path from anywhere that is allowed stays there and ends as it may.
     """
 
-    shares: np.ndarray
+    prior: np.ndarray
     onward: np.ndarray
     allowed: np.ndarray
     last: np.ndarray
@@ -213,10 +213,11 @@ class Paths(NamedTuple):
         ValueError
             If there is none.
         """
-        shares = np.exp(weights - np.logaddexp.reduce(weights))
+        prior = weights - np.logaddexp.reduce(weights)
+        shares = np.exp(prior)
         last = np.arange(n) < width
         if np.all(last):
-            return cls(shares, np.ones((n_segments, n)), last, last, 0.0)
+            return cls(prior, np.ones((n_segments, n)), last, last, 0.0)
         allowed = last if within else np.ones(n, bool)
         onward, total = [last.astype(np.float64)], 0.0
         for _ in range(n_segments - 1):
@@ -230,19 +231,19 @@ class Paths(NamedTuple):
             total += np.log(scale)
             onward.append(before / scale)
         total += np.log(np.sum(onward[-1]) / np.sum(allowed))
-        return cls(shares, np.stack(onward[::-1]), allowed, last, float(total))
+        return cls(prior, np.stack(onward[::-1]), allowed, last, float(total))
 
     def drawn(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Draw paths, (*shape, K) integers; the ends of the frequencies are joined."""
         n_segments, n = self.onward.shape
-        w = len(self.shares) // 2
+        shares, w = np.exp(self.prior), len(self.prior) // 2
         if np.all(self.last):  # then jumps are independent
-            path = random.choice(len(self.shares), (*shape, n_segments), p=self.shares) - w
+            path = random.choice(len(shares), (*shape, n_segments), p=shares) - w
             path[..., 0] = random.integers(0, n, shape)
             return np.cumsum(path, axis=-1)
         path = [random.choice(n, shape, p=self.onward[0] / np.sum(self.onward[0]))]
         for onward in self.onward[1:]:
-            chances = np.cumsum(_around(onward, len(self.shares))[path[-1]] * self.shares, axis=-1)
+            chances = np.cumsum(_around(onward, len(shares))[path[-1]] * shares, axis=-1)
             jump = np.sum(random.random(shape)[..., None] * chances[..., -1:] >= chances, axis=-1) - w
             path.append((path[-1] + jump) % n)
         return np.stack(path, axis=-1)
@@ -410,13 +411,12 @@ def _null(
     advance: Callable[[int], object],
 ) -> NullDistribution:
     """The distribution from simulated tables; see `Simulation` for the arguments, and `null_of_paths`."""
-    prior = weights - np.logaddexp.reduce(weights)
     known = None if strength is None else jnp.asarray(strength, jnp.float32)
     barred, last = (np.where(x, 0.0, FLOOR) for x in (paths.allowed, paths.last))
     own = Simulation(
         templates=jnp.asarray(templates, jnp.complex64),
         weights=jnp.asarray(weights, jnp.float32),
-        prior=jnp.asarray(prior, jnp.float32),
+        prior=jnp.asarray(paths.prior, jnp.float32),
         barred=jnp.asarray(barred, jnp.float32),
         last=jnp.asarray(last, jnp.float32),
         log_share=jnp.asarray(paths.log_share, jnp.float32),

@@ -176,5 +176,7 @@ def test_templates_in_single_precision_are_refused(data):
     """Whoever converts a tree to float32 loses the phase."""
     rounded = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype == np.float64 else x, POINT)
     for call in (jfstat.twoF, jfstat.twoF_band, jfstat.narrow, lambda d, p: jfstat.search(d, p, progress=False)):
-        with pytest.raises(ValueError, match=r"\.(alpha|fkdot) is float32, which keeps too few digits"):
+        with pytest.raises(
+            ValueError, match=r"\.(alpha|fkdot) must be float64, not float32, which keeps too few digits"
+        ):
             call(data, rounded)
