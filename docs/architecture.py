@@ -118,8 +118,8 @@ divides the work (`searching.division.Division`); the largest values of each bat
 `searching.reduce.loudest.loudest` by a `engines.engine.Reduction`, joined in `searching.reduce.toplist.Toplist`; \
 columns by the statistic, `candidates.clusters.clustered` and `searching.result.result_table`; then \
 `followup.refine.refine`: rows read by `followup.candidates.read_rows`, data narrowed by `followup.focus.focus`, \
-starts found by `followup.look.look`, peaks by `followup.climb.climb` with `maths.newton.climbed`, described by \
-`followup.peak.describe`, and written up in \
+starts found by `followup.look.look`, peaks by `followup.climb.climb` with `maths.newton.climbed`, values there by \
+`followup.peakvalues.measure`, described by `followup.peak.describe`, and written up in \
 `followup.results.results_table`.
 
 ## Functions with more than {most} parameters

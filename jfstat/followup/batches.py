@@ -118,6 +118,11 @@ def compared_together(data: FstatData, size: int) -> int:
     return 1 if _on_cpu(data) else min(size, _power_of_two(DEVICE_LANES // (COMPARED * data.observation.start.size)))
 
 
+def described_together(data: FstatData, size: int) -> int:
+    """Return how many peaks of a batch of `size` candidates are described together, whatever their data."""
+    return 1 if _on_cpu(data) else size
+
+
 def _power_of_two(n: int) -> int:
     """Return the largest power of two up to n, at least 1."""
     return 1 << (max(n, 1).bit_length() - 1)

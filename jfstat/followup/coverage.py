@@ -19,6 +19,10 @@ SHARED_RATIO = 40
 """The same in such regions where compiling costs more than computing, and their least reach: most calls then need one
 reach."""
 
+BALL_BINS, BALL_SWING = 8.0, 2.5
+"""Frequencies that balls around candidates of a search over segments rarely exceed, and about the swing of these, in
+units of 1/T."""
+
 
 class Shared(NamedTuple):
     """What candidates have in common that are followed up by the same programs.
@@ -53,18 +57,32 @@ class Coverage(NamedTuple):
     fewer: bool
 
 
-def usual_of_regions(least: np.ndarray, names: tuple[str, ...]) -> Shared:
-    """Return what candidates in regions of a follow-up share on an accelerator, whatever their regions, unless narrow
-    data of that reach would be large or a region needs more: so most calls need the same programs.
+def usual(
+    data: FstatData, least: np.ndarray, names: tuple[str, ...], around: Neighbourhood, in_regions: bool
+) -> Shared | None:
+    """Return what candidates share on an accelerator at least, so that most calls need the same programs.
+
+    It is known before the candidates are surveyed. A call needs others if a region needs more, or if narrow data of
+    that reach would be large. None without segments or regions, since what candidates then need differs too much.
 
     Parameters
     ----------
+    data : FstatData
     least : (n,) float64
         Least reach of each candidate, Hz.
     names : tuple of str
         Parameters to refine.
+    around : Neighbourhood
+    in_regions : bool
+        Whether candidates are in regions that a stage of a follow-up left.
     """
-    return Shared(SHARED_RATIO * float(np.min(least)), REGION_BINS[-1] if "freq" in names else 0.0)
+    if in_regions:
+        return Shared(SHARED_RATIO * float(np.min(least)), REGION_BINS[-1] if "freq" in names else 0.0)
+    if data.n_segments is None:
+        return None
+    bins = 0.0 if "freq" not in names else BALL_BINS if around.bins is None else around.bins
+    needed = np.maximum((bins + BALL_SWING) / float(data.tspan), least)
+    return Shared(float(np.max(in_steps(needed, float(np.min(least)), RATIO))), bins)
 
 
 def coverages(
@@ -99,12 +117,13 @@ def coverages(
     reach, bins = np.where(large, least, reach), np.where(large, room, wanted)
     computed = bins
     if programs_cost_more(data, len(swing)):
-        if around.in_regions:
-            usual = usual_of_regions(least, names)
-            wide = in_steps(np.maximum(needed, usual.reach), float(np.min(least)), SHARED_RATIO)
+        at_least = usual(data, least, names, around, around.in_regions)
+        if at_least is not None:
+            ratio = SHARED_RATIO if around.in_regions else RATIO
+            wide = in_steps(np.maximum(needed, at_least.reach), float(np.min(least)), ratio)
             reach = np.where(~large & are_small(data, wide), wide, reach)
             if "freq" in names and around.bins is None:
-                computed = np.where(large, bins, usual.bins)
+                computed = np.where(large, bins, np.maximum(bins, at_least.bins))
         joined = ~large & are_small(data, reach)
         reach = np.where(joined, np.max(reach[joined], initial=0.0), reach)
     shared = [Shared(float(own), float(most)) for own, most in zip(reach, computed, strict=True)]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import numpy as np
 from jax.stages import Lowered
 
 from jfstat.data.fstatdata import FstatData
-from jfstat.followup.batches import are_small, batch_size, programs_cost_more, reaches
+from jfstat.followup.batches import batch_size, programs_cost_more
 from jfstat.followup.candidates import Candidates, program_of_misfits
-from jfstat.followup.coverage import usual_of_regions
-from jfstat.followup.look import Surroundings
-from jfstat.followup.neighbourhood import TRIAL_SIZES
-from jfstat.followup.programs import Programs, surveying
+from jfstat.followup.programs import foresee, placeholder, surveying
 from jfstat.followup.refine import Refining, programs_of_mismatches
-from jfstat.metrics.coordinates import placeholders
 from jfstat.signal.values import with_fields
 
 
@@ -48,22 +43,14 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         filled = np.resize(rows, size)
         points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
         points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)
-        shared = usual_of_regions(reaches(data, points), free.names)
-        if are_small(data, shared.reach):  # otherwise it depends on the regions
-            programs = Programs.of(data, points, shared, TRIAL_SIZES[0], free.names, how.method)
-            trials, widest = _placeholder(size, TRIAL_SIZES[0], p), _placeholder(size)
-            coordinates = placeholders(points, free.names, free.bounded)
-            yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
+        foreseen = foresee(data, points, free, how.around, True, how.method)
+        if foreseen is not None:
+            yield from foreseen.lowered
         # though it runs first: those above take XLA longer
-        regions = _placeholder(size, p, p), _placeholder(size, n_peaks, p)
+        regions = placeholder(size, p, p), placeholder(size, n_peaks, p)
         program, arguments = surveying(data, points, free, how.around.mismatch, regions, size)
         yield program.lower(*arguments)
     if programs_cost_more(data, n):
         # of tables of the usual size, which more candidates may exceed
         yield program_of_misfits(data, jax.tree.map(lambda x: x[:1], candidates.points))
         yield from programs_of_mismatches(data, (candidates.points, candidates.points), n, True)
-
-
-def _placeholder(*shape: int) -> Any:
-    """Return what stands for an array of float64 where a program is lowered."""
-    return jax.ShapeDtypeStruct(shape, np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -91,13 +92,16 @@ class Neighbourhood(NamedTuple):
         """
         if n_across == 0 or self.mismatch == 0:
             return
-        distance = np.sqrt(COVERING if n_across < MANY else COVERING_MANY)
-        count = ellipsoid_count(np.full(n_across, np.sqrt(self.mismatch)), distance)
+        count = ellipsoid_count(np.full(n_across, np.sqrt(self.mismatch)), _covering(n_across))
         if count > MOST_TRIALS:
             raise ValueError(
                 f"mismatch={self.mismatch:g} would need {count:.1g} trial points in {n_across} parameters: give a "
                 "smaller one, or mismatch=0, which tries other frequencies alone, or refine fewer parameters."
             )
+
+    def in_ball(self, n_across: int) -> np.ndarray:
+        """Return points that cover a ball in a number of dimensions, in whitened coordinates, (t, n_across) float64."""
+        return covering_points(n_across, np.sqrt(self.mismatch), _covering(n_across))
 
     def trial_points(self, known: Survey) -> tuple[np.ndarray, np.ndarray]:
         """Return trial points around n candidates, and how much of each region they cover.
@@ -116,11 +120,9 @@ class Neighbourhood(NamedTuple):
             smaller.
         """
         n, q, _ = known.basis.shape
-        distance = np.sqrt(COVERING if q < MANY else COVERING_MANY)
         if self.spread is None:
-            points = covering_points(q, np.sqrt(self.mismatch), distance)
-            return np.einsum("tq,nqp->ntp", points, known.basis), np.ones(n)
-        each, covered = [], []
+            return np.einsum("tq,nqp->ntp", self.in_ball(q), known.basis), np.ones(n)
+        distance, each, covered = _covering(q), [], []
         for axes, basis, offsets, present in zip(known.axes, known.basis, known.offsets, known.present, strict=True):
             centres = offsets[present]
             points, factor = covering_ellipsoid(axes, distance, MOST_TRIALS // len(centres))
@@ -150,6 +152,11 @@ class Neighbourhood(NamedTuple):
         wanted = np.clip(LEAST_BINS + SWINGS * swing * tspan, LEAST_BINS, MOST_BINS)
         # all candidates get the largest number of bins, because each number needs a compilation, and bins are cheap
         return np.full(swing.shape, np.max(2.0 ** np.ceil(np.log2(wanted))))
+
+
+def _covering(n_across: int) -> float:
+    """Return the largest distance of a template from the nearest trial point in a number of dimensions."""
+    return math.sqrt(COVERING if n_across < MANY else COVERING_MANY)
 
 
 def _is_size(x: Any) -> bool:

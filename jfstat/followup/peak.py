@@ -1,9 +1,8 @@
-"""Describe the peaks at which the climbs of a batch of candidates ended: values, errors, rivals."""
+"""Describe the peaks at which the climbs of a batch of candidates ended: errors and rivals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -11,19 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jfstat.compileroptions import NO_TRIALS, jit_with
-from jfstat.data.narrowdata import NarrowData
-from jfstat.data.observation import Observation
+from jfstat.followup.free import FreeParameters
 from jfstat.followup.groups import in_groups
-from jfstat.followup.look import LOOKED_POINTS, Looked, Surroundings, further_shifts, parameter_limits, trial_places
+from jfstat.followup.look import parameter_limits
 from jfstat.followup.neighbourhood import distance_across
-from jfstat.maths.arrays import LEAST
 from jfstat.maths.newton import CONVERGED, Limits, Maximum, free_steps, held, pushed_limits
 from jfstat.metrics.coordinates import Coordinates
-from jfstat.signal.templates import Doppler
-from jfstat.statistic.total import found_at, shrinkage
 
-OWN = 1.5
-"""Distance in whitened coordinates up to which trial points belong to the peak that was climbed."""
 SIGMAS = 4.3
 """Number of standard deviations around each peak that the next stage of a follow-up covers: all but 1e-3 of a normal
 distribution in four dimensions."""
@@ -42,18 +35,12 @@ class Known(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """Peak at which a candidate ended, with p parameters and D detectors.
+    """Peak at which a candidate ended, with p parameters: its errors, other peaks, and how the climbs went.
 
     Numbers that are not known are 0 on the device and NaN in `on_host`: JAX's setting ``jax_debug_nans`` stops at NaN.
 
     Attributes
     ----------
-    point : Doppler
-    twoF, start_twoF : () float64
-        2F at the peak and at the start; with segments, these and all other values are sums over segments.
-    twoF_per_detector : (D,) float64
-    shrinkage : () float64
-        Factor that multiplies 2F in probabilities and errors; see `jfstat.statistic.total.shrinkage`.
     covariance : (p, p) float64
         Covariance of the fitted parameters; not known where 2F has no maximum, and for parameters at their limits.
     spread : (p, p) float64
@@ -70,20 +57,9 @@ class Peak(NamedTuple):
         As in `Maximum`; steps are added over all climbs.
     at_limit : (m,) bool
         Which limits stopped the climb.
-    tried : () int32
-        Number of trial points within the data's reach, the limits and the widest shift, at frequencies a bin apart.
-    amplitude : (n,) float64
-        Amplitudes estimated at the peak, with errors; see `amplitude_columns`.
-    other_freq, other_twoF : () float64
-        Frequency, Hz, and value of the highest 2F away from this peak, right to a few per cent, at all trial points and
-        up to `LOOKED_BINS` from some of them; `arrays.LEAST` if there is none.
+    known : Known
     """
 
-    point: Doppler
-    twoF: jax.Array
-    start_twoF: jax.Array
-    twoF_per_detector: jax.Array
-    shrinkage: jax.Array
     covariance: jax.Array
     spread: jax.Array
     rivals: jax.Array
@@ -93,35 +69,31 @@ class Peak(NamedTuple):
     steps: jax.Array
     status: jax.Array
     at_limit: jax.Array
-    tried: jax.Array
-    amplitude: jax.Array
-    other_freq: jax.Array
-    other_twoF: jax.Array
     known: Known
 
 
 @jit_with(NO_TRIALS, kept=True, static_argnames="together")
 def describe(
-    observation: Observation,
-    near: NarrowData,
-    surroundings: Surroundings,
-    looked: Looked,
+    coordinates: Coordinates,
+    free: FreeParameters,
     climbs: Maximum,
+    trust: jax.Array,
     n: int | jax.Array,
     together: int,
 ) -> Peak:
     """Describe the highest peak around each of the first n of N candidates.
 
+    The data are no argument, so that all stages of a follow-up share this program.
+
     Parameters
     ----------
-    observation : Observation
-    near : NarrowData
-        Narrow data from `focus`.
-    surroundings : Surroundings
-    looked : Looked
-        From `look`.
+    coordinates : Coordinates
+        Whitened coordinates from `survey`, stacked.
+    free : FreeParameters
     climbs : Maximum
         From `climb`.
+    trust : (N,) float64
+        `shrinkage` of the 2F of each peak; see `PeakValues`.
     n : () int32
     together : int, static
         Number of candidates computed together, a divisor of N.
@@ -131,11 +103,9 @@ def describe(
     Peak
         Peaks with a leading axis N.
     """
-    free, shifts = surroundings.free, jnp.asarray(surroundings.shifts)
 
-    def one(own: tuple[NarrowData, Coordinates, jax.Array, Looked, Maximum]) -> Peak:
-        near, coordinates, trials, looked, climbs = own
-        near = replace(near, observation=observation)
+    def one(own: tuple[Coordinates, Maximum, jax.Array]) -> Peak:
+        coordinates, climbs, trust = own
         limits = parameter_limits(coordinates, free)
         end: Maximum = jax.tree.map(lambda x: x[0], climbs)
 
@@ -143,18 +113,6 @@ def describe(
             return jnp.zeros(0, bool) if limits is None else pushed_limits(at, limits, at.gradient)
 
         here = jax.vmap(lambda x: values_around(coordinates, x))(climbs.x)
-        places = [trial_places(coordinates, trials, shifts)]
-        far = further_shifts(observation, coordinates)
-        places += [trial_places(coordinates, trials[:LOOKED_POINTS], far)]
-        heights = jnp.concatenate([looked.near.reshape(-1), looked.further.reshape(-1)]).astype(jnp.float64)
-        place = jnp.concatenate(places)
-        elsewhere = jnp.where(jnp.sum((place - end.x[None]) ** 2, axis=1) > OWN**2, heights, LEAST)
-        best = jnp.argmax(elsewhere)
-        # the peak, the candidate itself, and the highest place elsewhere
-        points = jax.vmap(coordinates.point)(jnp.stack([end.x, jnp.zeros_like(end.x), place[best]]))
-        both = jax.vmap(lambda point: found_at(near, point))(jax.tree.map(lambda x: x[:2], points))
-        point, found = jax.tree.map(lambda x: x[0], (points, both))
-        trust = shrinkage(found.twoF, near.n_segments, coordinates.effective_segments)
         likelihoods = climbs._replace(
             value=trust * climbs.value, gradient=trust * climbs.gradient, hessian=trust * climbs.hessian
         )
@@ -169,11 +127,6 @@ def describe(
         known = Known(*map(jnp.isfinite, numbers))
         numbers = Known(*(jnp.where(*pair, 0.0) for pair in zip(known, numbers, strict=True)))
         return Peak(
-            point=point,
-            twoF=found.twoF,
-            start_twoF=both.twoF[1],
-            twoF_per_detector=found.twoF_per_detector,
-            shrinkage=trust,
             **numbers._asdict(),
             share=shares[0],
             moved=jnp.sqrt(jnp.sum(end.x**2)),
@@ -181,15 +134,10 @@ def describe(
             steps=jnp.sum(climbs.steps),
             status=end.status,
             at_limit=at_limits(end),
-            tried=looked.tried,
-            amplitude=found.amplitude,
-            other_freq=points.fkdot[2, 0],
-            other_twoF=elsewhere[best],
             known=known,
         )
 
-    trials = jnp.asarray(surroundings.trials)
-    return in_groups(jax.vmap(one), (near, surroundings.coordinates, trials, looked, climbs), together, n)
+    return in_groups(jax.vmap(one), (coordinates, climbs, trust), together, n)
 
 
 def on_host(peaks: Peak, n: int) -> Peak:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -14,22 +16,27 @@ from jfstat.data.narrow import narrow_plan
 from jfstat.data.workers import CompiledLater, compile_together, result_of_shape, results_of
 from jfstat.followup.batches import (
     Climbing,
+    are_small,
     climbing_for,
     compared_together,
     compressed_together,
+    described_together,
+    reaches,
     suited,
     wants_few_sizes,
     with_usual_size,
 )
 from jfstat.followup.climb import climb
-from jfstat.followup.coverage import Shared
+from jfstat.followup.coverage import Shared, usual
 from jfstat.followup.focus import focus
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.look import Surroundings, look
 from jfstat.followup.method import Method
-from jfstat.followup.neighbourhood import frequency_shifts, survey
+from jfstat.followup.neighbourhood import TRIAL_SIZES, Neighbourhood, frequency_shifts, survey
 from jfstat.followup.peak import Peak, describe
+from jfstat.followup.peakvalues import PeakValues, measure
 from jfstat.followup.results import CLIMBS, most_climbs
+from jfstat.metrics.coordinates import placeholders
 from jfstat.signal.templates import Doppler
 
 
@@ -126,20 +133,31 @@ class Programs(NamedTuple):
         yield focused
         looked = self._suited(look).lower(*near, around, n, self.climbing)
         yield looked
-        found = (results_of(x, like) for x in (looked, climbed))
-        yield self._suited(describe).lower(*near, around, *found, n, together)
+        climbs = results_of(climbed, like)
+        measured = self._suited(measure).lower(*near, around, results_of(looked, like), climbs, n, together)
+        yield measured
+        trust = results_of(measured, like).shrinkage
+        yield self._suited(describe).lower(around.coordinates, around.free, climbs, trust, n, self._described)
 
-    def run(self, around: Surroundings, n: int, later: Sequence[CompiledLater] = ()) -> Peak:
-        """Return the highest peak around each candidate.
+    def run(
+        self, around: Surroundings, n: int, foreseen: Foreseen | None = None, later: Sequence[CompiledLater] = ()
+    ) -> tuple[PeakValues, Peak]:
+        """Return the highest peak around each candidate, and the values there.
 
         Parameters
         ----------
         around : Surroundings
         n : int
             How many candidates there are in the batch: results of rows that only fill it mean nothing.
+        foreseen : Foreseen, optional
+            Programs that were foreseen for the candidates.
         later : sequence of CompiledLater
             Programs that are needed later: Python lowers them while XLA still compiles these.
         """
+        if foreseen is not None and foreseen.serve(self, np.asarray(around.trials)):
+            for others in later:
+                others.begin()
+            foreseen.compiled.wait()  # it finds them compiled below, but not if that still goes on
         # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
         compile_together(self.lowered(around), later)
         together = self.climbing.candidates
@@ -147,11 +165,19 @@ class Programs(NamedTuple):
         filled = np.int32(n)
         looked = self._suited(look)(*near, around, filled, self.climbing)
         climbs = self._climb(*near, around, looked.starts, filled, *self._steps)
-        return self._suited(describe)(*near, around, looked, climbs, filled, together)
+        measured = self._suited(measure)(*near, around, looked, climbs, filled, together)
+        trust = measured.shrinkage
+        peak = self._suited(describe)(around.coordinates, around.free, climbs, trust, filled, self._described)
+        return measured, peak
 
     def _narrowing(self, n: int) -> tuple[Any, ...]:
         """Return the arguments of `focus` for the first n candidates."""
         return *self.narrowing[:-1], np.int32(n), self.narrowing[-1]
+
+    @property
+    def _described(self) -> int:
+        """Number of candidates that `describe` takes together."""
+        return described_together(self.data, self._size)
 
     @property
     def _size(self) -> int:
@@ -171,3 +197,71 @@ class Programs(NamedTuple):
 
     def _suited(self, program: Any) -> Any:
         return suited(program, self.data, self._size)
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """Programs that candidates most likely need, known before these are surveyed.
+
+    Attributes
+    ----------
+    shared : Shared
+        What candidates share that need them.
+    n_trials : int
+        How many trial points these have.
+    lowered : iterator of Lowered
+        The programs, the longest first, each lowered as it is taken.
+    """
+
+    shared: Shared
+    n_trials: int
+    lowered: Iterator[jax.stages.Lowered]
+
+    @cached_property
+    def compiled(self) -> CompiledLater:
+        """The programs as they are compiled in other threads."""
+        return CompiledLater(self.lowered)
+
+    def serve(self, programs: Programs, trials: np.ndarray) -> bool:
+        """Return whether these are the programs of a batch with some trial points, (n, t, p)."""
+        return self.shared == programs.shared and self.n_trials == trials.shape[1]
+
+
+def foresee(
+    data: FstatData, points: Doppler, free: FreeParameters, around: Neighbourhood, in_regions: bool, method: Method
+) -> Foreseen | None:
+    """Return the programs that a batch of candidates most likely needs.
+
+    Nothing depends on them: if the candidates need others, these are compiled. None where narrow data may be large, and
+    for data without segments or regions: what candidates need then differs too much.
+
+    Parameters
+    ----------
+    data : FstatData
+    points : Doppler
+        As many templates as the batch has.
+    free : FreeParameters
+    around : Neighbourhood
+        Regions in it need not be known yet.
+    in_regions : bool
+        Whether there will be regions.
+    method : Method
+    """
+    shared, names = usual(data, reaches(data, points), free.names, around, in_regions), free.names
+    if shared is None or not are_small(data, shared.reach):
+        return None
+    size, p = len(points.alpha), len(names)
+    n_trials = TRIAL_SIZES[0] if in_regions else len(around.in_ball(p - ("freq" in names)))
+
+    def lowered() -> Iterator[jax.stages.Lowered]:
+        programs = Programs.of(data, points, shared, n_trials, names, method)
+        trials, widest = placeholder(size, n_trials, p), placeholder(size)
+        coordinates = placeholders(points, names, free.bounded)
+        yield from programs.lowered(Surroundings(coordinates, free, trials, programs.shifts, widest))
+
+    return Foreseen(shared, n_trials, lowered())
+
+
+def placeholder(*shape: int) -> Any:
+    """Return what stands for an array of float64 where a program is lowered."""
+    return jax.ShapeDtypeStruct(shape, np.float64)

@@ -23,6 +23,7 @@ from jfstat.followup.batches import (
     batches,
     compared_together,
     narrow_batch_size,
+    programs_cost_more,
     reaches,
     suited,
     too_many_nodes,
@@ -37,7 +38,8 @@ from jfstat.followup.method import NEWTON, Method
 from jfstat.followup.neighbourhood import Neighbourhood, Survey, frequency_shifts
 from jfstat.followup.options import Fit, checked_fit
 from jfstat.followup.peak import on_host
-from jfstat.followup.programs import Programs, surveying
+from jfstat.followup.peakvalues import PeakValues
+from jfstat.followup.programs import Foreseen, Programs, foresee, surveying
 from jfstat.followup.results import CELLS, ENDINGS, Results, Rivals, ending, results_table
 from jfstat.followup.transientfit import refined_with_windows
 from jfstat.maths.newton import CONVERGED, LEFT, NOWHERE
@@ -280,7 +282,9 @@ def refined(
     comparing = CompiledLater(programs_of_mismatches(data, (results.points, starts), n_open, in_regions))
     for isolated in (True, False):
         rows = np.flatnonzero(results.open & (candidates.isolated == isolated))
-        _follow_all(data, results, Alike(rows, isolated, how.of(isolated), comparing, later), advance)
+        own = how.of(isolated)
+        foreseen = _foreseen(data, results, rows, isolated, own)
+        _follow_all(data, results, Alike(rows, isolated, own, comparing, foreseen, later), advance)
     for row in np.flatnonzero(results.open & ~results.converged):
         results.close(row, ENDINGS[LEFT])
     comparing.wait()
@@ -311,6 +315,8 @@ class Alike(NamedTuple):
     how : Refining
     comparing : CompiledLater
         Programs that compare the candidates with their peaks: Python lowers them while XLA compiles `survey`.
+    foreseen : Foreseen or None
+        Programs that the candidates most likely need: Python lowers them while XLA compiles `survey`.
     later : sequence of CompiledLater
         Programs that the caller needs later: Python lowers them while XLA compiles those of the candidates.
     """
@@ -319,11 +325,23 @@ class Alike(NamedTuple):
     isolated: bool
     how: Refining
     comparing: CompiledLater
+    foreseen: Foreseen | None
     later: Sequence[CompiledLater]
 
     def batch_size(self, data: FstatData) -> int:
         """Return the size of the batches in which the candidates are followed up."""
         return batch_size(data, len(self.rows), self.how.around.in_regions)
+
+
+def _foreseen(data: FstatData, results: Results, rows: np.ndarray, isolated: bool, how: Refining) -> Foreseen | None:
+    """Return the programs that some candidates most likely need; None if computing takes longer than compiling."""
+    if not (len(rows) and programs_cost_more(data, len(rows))):
+        return None
+    in_regions = how.around.in_regions
+    filled = np.resize(rows, batch_size(data, len(rows), in_regions))
+    points = jax.tree.map(lambda x: x[filled], results.points)
+    points = with_fields(points, orbit=None) if isolated else points
+    return foresee(data, points, how.free, how.around, in_regions, how.method)
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
@@ -346,7 +364,8 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
             program, arguments = surveying(data, some, free, around.mismatch, own, len(batch.rows))
             if not parts:
-                compile_together([program.lower(*arguments)], [alike.comparing])
+                begun = [] if alike.foreseen is None else [alike.foreseen.compiled]
+                compile_together([program.lower(*arguments)], [*begun, alike.comparing])
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], program(*arguments)))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -429,24 +448,26 @@ def _follow_batch(
     """
     rows, own, n_twoF = batch.rows, alike.how.free, alike.how.n_twoF
     names_at = np.array([results.names.index(name) for name in own.names])
-    peaks = on_host(programs.run(around, len(rows), alike.later), len(rows))
-    lost = misfits(data, peaks.point)
+    values, peaks = programs.run(around, len(rows), alike.foreseen, alike.later)
+    found: PeakValues = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], values)
+    peaks = on_host(peaks, len(rows))
+    lost = misfits(data, found.point)
 
     first = results.steps[rows] == 0
-    results.start_twoF[rows[first]] = peaks.start_twoF[first]
+    results.start_twoF[rows[first]] = found.start_twoF[first]
     results.steps[rows] += peaks.steps
     # a climb from a single start also covers templates around it
-    results.tried[rows] += np.maximum(peaks.tried, 2 ** (len(own.names) + 3))
+    results.tried[rows] += np.maximum(found.tried, 2 ** (len(own.names) + 3))
     known = peaks.status != NOWHERE
     kept = rows[known]
-    results.twoF[kept] = peaks.twoF[known]
-    results.twoF_per_detector[kept] = peaks.twoF_per_detector[known]
-    results.amplitudes[kept] = peaks.amplitude[known]
+    results.twoF[kept] = found.twoF[known]
+    results.twoF_per_detector[kept] = found.twoF_per_detector[known]
+    results.amplitudes[kept] = found.amplitude[known]
     results.covariance[np.ix_(kept, names_at, names_at)] = peaks.covariance[known]
     results.spread[np.ix_(kept, names_at, names_at)] = peaks.spread[known]
     results.rivals[np.ix_(kept, np.arange(peaks.rivals.shape[1]), names_at)] = peaks.rivals[known]
     results.moved[kept] += peaks.moved[known]
-    results.points = _moved(results.points, kept, peaks.point, np.asarray(known))
+    results.points = _moved(results.points, kept, found.point, np.asarray(known))
     for i, row in enumerate(rows):
         status = int(peaks.status[i])
         if lost[i] and known[i]:
@@ -456,9 +477,9 @@ def _follow_batch(
         # after a climb that left the covered region, the surroundings of its end are covered once more
         results.open[row] = status == LEFT or (status == CONVERGED and peaks.across[i] > edges[i] + OUTSIDE)
         rivals = Rivals(
-            float(peaks.share[i]), float(peaks.other_freq[i]), float(peaks.other_twoF[i]), float(peaks.shrinkage[i])
+            float(peaks.share[i]), float(found.other_freq[i]), float(found.other_twoF[i]), float(found.shrinkage[i])
         )
-        twoF = float(peaks.twoF[i])
+        twoF = float(found.twoF[i])
         if known[i]:
             n_segments = data.n_segments or 1
             if n_twoF is not None:

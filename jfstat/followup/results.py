@@ -71,7 +71,7 @@ class Results:
     rivals : (n, c, p) float64
         As in `Peak`.
     twoF, start_twoF, noise_chance, peak_probability, moved : (n,) float64
-        Values at the peak and the start as in `Peak`; all 2F are sums over segments.
+        Values at the peak and the start as in `PeakValues`; all 2F are sums over segments.
     start_mismatch : (n,) float64
         Loss of rho^2 between the peak and the candidate, 0 to 1; see `mismatch`.
     twoF_per_detector : (n, D) float64
@@ -155,9 +155,9 @@ class Rivals(NamedTuple):
     share : float
         Probability of the candidate's peak among the climbed ones; see `Peak`.
     freq, twoF : float
-        Frequency, Hz, and value of the highest 2F elsewhere; see `Peak`.
+        Frequency, Hz, and value of the highest 2F elsewhere; see `PeakValues`.
     shrinkage : float
-        Factor that multiplies 2F in probabilities; see `Peak`.
+        Factor that multiplies 2F in probabilities; see `PeakValues`.
     """
 
     share: float = 1.0

@@ -10,12 +10,15 @@ from cases import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jfstat
 from jfstat.followup import batches
 from jfstat.followup.candidates import read_rows
-from jfstat.followup.coverage import coverages, usual_of_regions
+from jfstat.followup.coverage import coverages, usual
 from jfstat.followup.foreseen import programs_of_next_stage
 from jfstat.followup.free import FreeParameters
+from jfstat.followup.method import NEWTON
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
+from jfstat.followup.programs import Programs, foresee
 from jfstat.followup.refine import Refining
 from jfstat.signal.times import gps_time
 
@@ -77,10 +80,11 @@ def test_programs_are_shared_by_few_candidates_on_accelerators(case, accelerator
 def test_regions_of_all_sizes_share_programs_on_accelerators(case, accelerator):
     """Whether few or many follow: what the next stage needs is known before it begins."""
     least = batches.reaches(case.data, jax.tree.map(lambda x: np.asarray(x)[None], case.doppler))
-    usual = usual_of_regions(least, NAMES)
+    expected = usual(case.data, least, NAMES, Neighbourhood(), in_regions=True)
     for swing in ([0.0], [0.0, 1.0, 3.0], [0.1, 200.0]):
-        assert {x.shared for x in covered(case, swing, region(np.ones(len(swing))))} == {usual}
-    assert usual_of_regions(least, NAMES[1:]).bins == 0.0
+        assert {x.shared for x in covered(case, swing, region(np.ones(len(swing))))} == {expected}
+    without = usual(case.data, least, NAMES[1:], Neighbourhood(), in_regions=True)
+    assert without is not None and without.bins == 0.0
 
 
 @pytest.mark.ci
@@ -91,7 +95,7 @@ def test_programs_of_the_next_stage_are_of_candidates_that_have_parameters(case,
     orbits = {"asini": np.array([0.0, 1e-3]), "period": np.full(2, 9e4), "tp": np.full(2, 1.2e9)}
     candidates = read_rows(case.data, QTable(row | orbits), gps_time(case.doppler.reftime.common, "reftime"))
     assert candidates.sound.tolist() == [True, True]
-    program = "survey", "focus", "climb", "look", "describe"
+    program = "survey", "focus", "climb", "look", "measure", "describe"
     for names, expected in ((("asini",), program), (("freq", "asini"), 2 * program)):
         how = Refining(FreeParameters.within(names, None), Neighbourhood())
         lowered = [own.as_text() for own in programs_of_next_stage(case.data, candidates, how, 3)]
@@ -101,6 +105,24 @@ def test_programs_of_the_next_stage_are_of_candidates_that_have_parameters(case,
         assert sorted(found) == sorted(["_fits", "_mismatches", *expected])
     monkeypatch.setattr(batches, "_on_cpu", lambda data: True)
     assert not list(programs_of_next_stage(case.data, candidates, how, 3))
+
+
+def test_balls_over_segments_need_what_is_foreseen(case, accelerator):
+    """Programs are lowered while those that survey candidates compile, so they must not depend on what these find."""
+    sfts = jfstat.simulate_sfts(["H1", "L1"], 1167458304, 172800, 148.9, 151.1, sqrt_sx=1e-23, seed=1)
+    data = jfstat.prepare(sfts, 149.99, 150.01, segments=4)
+    points = jax.tree.map(lambda x: np.repeat(np.asarray(x)[None], 3, axis=0), case.doppler)
+    free, around = FreeParameters.within(NAMES, None), Neighbourhood()
+    foreseen = foresee(data, points, free, around, False, NEWTON)
+    assert foreseen is not None
+    for most, served in ((1.0, True), (3.0, True), (9.0, False)):
+        swing = np.array([0.0, 0.5, most])
+        found = coverages(data, points, NAMES, swing / float(data.tspan), np.zeros(3), around)
+        programs = Programs.of(data, points, found[0].shared, foreseen.n_trials, NAMES, NEWTON)
+        assert foreseen.serve(programs, np.zeros((3, foreseen.n_trials, 4))) == served
+        assert len({own.shared for own in found}) == 1
+    # coherent candidates differ too much
+    assert foresee(case.data, points, free, around, False, NEWTON) is None
 
 
 def test_narrow_data_are_widened_only_as_far_as_they_stay_small(case, accelerator, monkeypatch):

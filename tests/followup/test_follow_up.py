@@ -157,10 +157,11 @@ def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(
     monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: done(ahead(*given)))
     with counted_compilations() as names:
         table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
-    shared = {"survey", "focus", "look", "climb", "describe", "_mismatches", "_fits"}
+    shared = {"survey", "focus", "look", "climb", "measure", "describe", "_mismatches", "_fits"}
     # the second stage takes those that were foreseen: others would have been compiled beside them
     counts = {name: names.count(f"jit({name})") for name in shared}
     assert counts.pop("_fits") <= 2  # earlier tests have tables of this size
+    assert counts.pop("describe") == 1  # of both stages
     assert counts == dict.fromkeys(counts, 2)
     assert list(table["candidate"]) == list(expected["candidate"]) and list(table["passed"]) == list(expected["passed"])
     for name in ("mean_twoF", "noise_chance", "steps", "start_mismatch", "peak_probability"):

@@ -21,7 +21,7 @@ from jfstat.candidates.schema import known_column
 from jfstat.followup.candidates import usual_names
 from jfstat.followup.distinct import distinct
 from jfstat.followup.neighbourhood import frequency_shifts
-from jfstat.followup.peak import on_host, peak_shares
+from jfstat.followup.peak import peak_shares
 from jfstat.followup.results import Rivals, ending
 from jfstat.maths.ball import ball_points, covering_points
 from jfstat.maths.newton import (
@@ -183,16 +183,25 @@ def test_data_on_the_host_are_refined_too(case):
 
 
 def test_rows_that_fill_a_batch_do_nothing(case, monkeypatch):
-    ends = []
+    programs, ends = import_module("jfstat.followup.programs"), []
 
-    def spied(peaks, n):
-        ends.append(peaks)
-        return on_host(peaks, n)
+    class Spied:
+        def __init__(self, program):
+            self.lower, self._program = program.lower, program
 
-    monkeypatch.setattr(import_module("jfstat.followup.refine"), "on_host", spied)
+        def __call__(self, *arguments):
+            ends.append(self._program(*arguments))
+            return ends[-1]
+
+    def suited(program, *how):
+        own = programs_suited(program, *how)
+        return Spied(own) if program is programs.climb else own
+
+    programs_suited = programs.suited
+    monkeypatch.setattr(programs, "suited", suited)
     found = jfstat.refine(case.data, table_of(around(case, 5)), progress=False)
     assert all(found["converged"])
-    status, steps = (np.asarray(getattr(ends[0], name)) for name in ("status", "steps"))
+    status, steps = np.asarray(ends[0].status[:, 0]), np.asarray(ends[0].steps).sum(axis=1)
     assert status.shape == (8,) and np.all(status[5:] == NOWHERE) and np.all(status[:5] == CONVERGED)
     assert np.all(steps[5:] == 0) and np.all(steps[:5] > 0)
 
