@@ -366,23 +366,34 @@ def amplitude_from(y: jax.Array, total: jax.Array) -> SemicoherentAmplitude:
     vector = jax.scipy.linalg.solve_triangular(lower.T.astype(c.dtype), c, lower=False)
     vector = jnp.concatenate([vector.real, -vector.imag])
     back = jax.scipy.linalg.block_diag(lower.T, lower.T)
-
-    def log_likelihood(x: jax.Array) -> jax.Array:
-        own = back @ x
-        re, im = own[:2], own[2:]  # of white c, its imaginary part negative
-        real = white.real @ re - white.imag @ im
-        imag = white.imag @ re + white.real @ im
-        size = jnp.sqrt(real**2 + imag**2 + _TINY)
-        return jnp.sum(jnp.log(jax.scipy.special.i0e(size)) + size) - 0.5 * jnp.sum(own**2)
-
-    # in units of h0, for precision
-    scale = jnp.max(jnp.abs(vector))
-    information = -jax.hessian(lambda x: log_likelihood(scale * x))(vector / scale) / scale**2
+    information = back.T @ _curvature(white, c) @ back
     estimate = parameters_from_vector(vector)
     covariance = parameter_covariance(estimate, information, 3)
     return SemicoherentAmplitude(
         estimate.h0, estimate.cosi, estimate.psi, *standard_errors(estimate, covariance), covariance=covariance
     )
+
+
+def _curvature(white: jax.Array, c: jax.Array) -> jax.Array:
+    """Return minus the Hessian of sum_k ln I0(|c^H y_k|) - c^H c / 2 in (Re c, -Im c), (4, 4) float64.
+
+    With R = I1/I0, the second derivative of ln I0(s) is 1 - R/s - R^2 along a change of s, and R/s across.
+
+    Parameters
+    ----------
+    white : (K, 2) complex128
+        y of each segment, in the coordinates in which the matrix of the likelihood is the identity.
+    c : (2,) complex128
+    """
+    re, im = (jnp.concatenate(pair, axis=1) for pair in ((white.real, -white.imag), (white.imag, white.real)))
+    overlap = white @ jnp.conj(c)
+    size = jnp.sqrt(jnp.abs(overlap) ** 2 + _TINY)
+    ratio = jax.scipy.special.i1e(size) / jax.scipy.special.i0e(size)
+    across = ratio / size
+    along = 1 - across - ratio**2
+    slope = (overlap.real[:, None] * re + overlap.imag[:, None] * im) / size[:, None]
+    summed = lambda weight, x: jnp.einsum("k,ki,kj->ij", weight, x, x)  # noqa: E731
+    return jnp.eye(4) - summed(along - across, slope) - summed(across, re) - summed(across, im)
 
 
 _TINY = 1e-30
