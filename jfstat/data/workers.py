@@ -114,19 +114,22 @@ class CompiledLater:
     Parameters
     ----------
     programs : iterable of Lowered
-        Traced and lowered as they are taken from it, in the thread that calls `begin`. After an error there are no
-        more: whoever runs a program meets the error again.
+        Traced and lowered as they are taken from it, in the thread that begins them. After an error there are no more:
+        whoever runs a program meets the error again.
     """
 
     def __init__(self, programs: Iterable[Lowered]):
         self._programs = iter(programs)
         self._compiling: list[Future[object]] = []
 
-    def begin(self) -> None:
-        """Lower the programs and begin to compile each; a second call does nothing."""
+    def begin_next(self) -> bool:
+        """Lower the next program and begin to compile it; return whether there was one."""
+        program = None
         with suppress(Exception):
-            for program in self._programs:
+            program = next(self._programs, None)
+            if program is not None:
                 self._compiling.append(in_background(program.compile))
+        return program is not None
 
     def wait(self) -> None:
         """Wait for the programs that have begun to compile."""
@@ -137,13 +140,15 @@ def compile_together(programs: Iterable[Lowered], later: Iterable[CompiledLater]
     """Compile programs, each as soon as the iterable gives it and all at the same time.
 
     The functions that they were lowered from then find them compiled. Those of `later` begin to compile when the last
-    of these has, and are not waited for.
+    of these has, and are not waited for: one of each in turn, so that what several have to compile for long begins
+    early.
     """
 
     def in_turn() -> Iterator[Lowered]:
         yield from programs
-        for others in later:
-            others.begin()
+        waiting = [*later]
+        while waiting:
+            waiting = [others for others in waiting if others.begin_next()]
 
     list(in_order(lambda program: program.compile(), in_turn(), MOST))
 

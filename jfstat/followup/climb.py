@@ -15,6 +15,7 @@ from jfstat.data.observation import Observation
 from jfstat.followup.groups import in_groups
 from jfstat.followup.look import Surroundings, parameter_limits
 from jfstat.followup.optimizer import Optimizer
+from jfstat.maths.arrays import rows
 from jfstat.maths.descent import maximise_with
 from jfstat.maths.newton import CONVERGED, Climb, Maximum, climbed, stepped
 from jfstat.metrics.coordinates import Coordinates
@@ -73,11 +74,10 @@ def climb(
 
     def newton() -> Maximum:
         def step(numbers: jax.Array, climbs: Climb) -> Climb:
-            def one(candidate: jax.Array, at: Climb) -> Climb:
-                own, there = jax.tree.map(lambda x: x[candidate], (near, coordinates))
+            def one(own: NarrowData, there: Coordinates, at: Climb) -> Climb:
                 return stepped(height(own, there), at, parameter_limits(there, free), jnp.zeros_like(at.best.x))
 
-            return jax.vmap(one)(numbers // k, climbs)
+            return jax.vmap(one)(*rows((near, coordinates), numbers // k), climbs)
 
         ends = climbed(starts.reshape(n_all * k, p), step, together * k, n * k, max_steps)
         return jax.tree.map(lambda x: x.reshape(n_all, k, *x.shape[1:]), ends)

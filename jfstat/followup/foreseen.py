@@ -43,13 +43,12 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         filled = np.resize(rows, size)
         points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
         points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)
-        foreseen = foresee(data, points, free, how.around, True, how.method)
-        if foreseen is not None:
-            yield from foreseen.lowered
-        # though it runs first: those above take XLA longer
         regions = placeholder(size, p, p), placeholder(size, n_peaks, p)
         program, arguments = surveying(data, points, free, how.around.mismatch, regions, size)
         yield program.lower(*arguments)
+        foreseen = foresee(data, points, free, how.around, True, how.method)
+        if foreseen is not None:
+            yield from foreseen.lowered
     if programs_cost_more(data, n):
         # of tables of the usual size, which more candidates may exceed
         yield program_of_misfits(data, jax.tree.map(lambda x: x[:1], candidates.points))

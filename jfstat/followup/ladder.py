@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,6 +20,7 @@ from jfstat.data.memory import default_device
 from jfstat.data.noise import Noise
 from jfstat.data.normalised import NormalisedSFTs
 from jfstat.data.observation import reference_time, unweighted
+from jfstat.data.workers import in_background
 from jfstat.followup.band import sharing_data
 from jfstat.followup.candidates import NEEDED, SearchedWith, fitted_names, impossible, with_harmless_orbits
 from jfstat.followup.checkpoint import Finished, finished_in, identity, share_keys
@@ -212,19 +215,23 @@ def ladder_of(
     point = jax.tree.map(lambda x: x[0], first)
     steps = Steps.of(sfts, point, names, ephemeris) if is_of_tracks(found) else None
     origin = Provenance.of(found)
-    chosen, divisions = rates.numbers, possible_divisions(sfts, origin)
-    if chosen is None and steps is not None:
-        chosen = _stages_after_tracks(steps, names)
-    elif chosen is None:
-        if origin.n_segments is None:
-            raise ValueError(
-                "stages is missing, and found is of a coherent search or does not say how many segments its search "
-                "had: give the numbers of segments, such as stages=(10, 1)."
-            )
-        first_stage = next((n for n in divisions if n <= len(sfts)), origin.n_segments)
-        chosen = follow_up_stages(sfts, point, first_stage, parameters=names, ephemeris=ephemeris)
-    numbers = checked_stages(chosen, len(sfts))
-    covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(numbers[0], fit.mismatch, fit.bins)
+    divisions, searched_in = possible_divisions(sfts, origin), origin.n_segments
+    choose: Callable[[], tuple[int, ...]]
+    if rates.numbers is not None:
+        numbers = checked_stages(rates.numbers, len(sfts))
+        first_stage, choose = numbers[0], lambda: numbers
+    elif steps is not None:
+        numbers = _stages_after_tracks(steps, names)
+        first_stage, choose = numbers[0], lambda: numbers
+    elif searched_in is not None:
+        first_stage = next((n for n in divisions if n <= len(sfts)), searched_in)
+        choose = partial(follow_up_stages, sfts, point, first_stage, parameters=names, ephemeris=ephemeris)
+    else:
+        raise ValueError(
+            "stages is missing, and found is of a coherent search or does not say how many segments its search "
+            "had: give the numbers of segments, such as stages=(10, 1)."
+        )
+    covered = steps is not None and fit.mismatch > 0 and steps.covers_tracks(first_stage, fit.mismatch, fit.bins)
     noise.floors(sfts.detectors)  # raises here, not in the first stage
     return Ladder(
         sfts=sfts,
@@ -234,14 +241,15 @@ def ladder_of(
         around=fit.neighbourhood,
         tracks=unweighted(sfts, when, ephemeris) if covered else None,
         divisions=divisions,
-        numbers=numbers,
+        first=first_stage,
+        chosen=in_background(choose),
         reftime=when,
         free=FreeParameters.within(names, fit.bounds),
         method=Method.checked(None, fit.max_steps, len(names)),
         searched=searched,
         lines=lines_from_meta(found.meta) if fit.lines is None else fit.lines,
         preparation={"noise": KeptNoise.of_sfts(noise, sfts), "ephemeris": ephemeris, "guard": guard},
-        shortest=(sfts.end - sfts.start) / numbers[0],
+        shortest=(sfts.end - sfts.start) / first_stage,
         veto=rates.veto,
         false_alarm=rates.false_alarm,
     )
@@ -292,9 +300,20 @@ def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTa
     shares = [(group, share) for group in groups for share in _divided(group)]
     keys = [""] * len(shares) if finished is None else share_keys(own, [share for _, share in shares])
     done = [finished is not None and key in finished for key in keys]
-    items = [len(share) * len(own.numbers) for _, share in shares]
+    left = [own_share for own_share, known in zip(shares, done, strict=True) if not known]
+    last, prepared, begun = None, None, None
+    if left:  # its data are prepared while the stages are still being chosen
+        last = left[0][0]
+        prepared = preparation(own, last, width, len(last) > DEVICE_SHARE)
+        begun = in_background(partial(prepared, 0))
+    try:
+        items = [len(share) * len(own.numbers) for _, share in shares]
+    except BaseException:
+        if begun is not None:
+            wait([begun])  # whoever prepares data next finds nothing under way
+        raise
     n_done = sum(n for n, known in zip(items, done, strict=True) if known)
-    tables, last, prepared = [], None, None
+    tables = []
     with progress_bar(sum(items), progress, "follow-up", "stages of candidates", n_done) as advance:
         for (group, share), key, known in zip(shares, keys, done, strict=True):
             if finished is not None and known:
@@ -302,7 +321,8 @@ def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTa
                 continue
             if prepared is None or group is not last:
                 last, prepared = group, preparation(own, group, width, len(group) > DEVICE_SHARE)
-            tables.append(climbed(own, share, prepared, advance))
+            tables.append(climbed(own, share, prepared, begun, advance))
+            begun = None
             if finished is not None:
                 finished.add(key, tables[-1])
     return tables

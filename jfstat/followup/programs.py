@@ -155,9 +155,7 @@ class Programs(NamedTuple):
             Programs that are needed later: Python lowers them while XLA still compiles these.
         """
         if foreseen is not None and foreseen.serve(self, np.asarray(around.trials)):
-            for others in later:
-                others.begin()
-            foreseen.compiled.wait()  # it finds them compiled below, but not if that still goes on
+            foreseen.compiled.wait()  # they are found compiled below, but not while that still goes on
         # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
         compile_together(self.lowered(around), later)
         together = self.climbing.candidates

@@ -364,7 +364,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
             program, arguments = surveying(data, some, free, around.mismatch, own, len(batch.rows))
             if not parts:
-                begun = [] if alike.foreseen is None else [alike.foreseen.compiled]
+                begun = [] if alike.foreseen is None else [alike.foreseen.compiled, *alike.later]
                 compile_together([program.lower(*arguments)], [*begun, alike.comparing])
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], program(*arguments)))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)

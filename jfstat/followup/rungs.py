@@ -60,8 +60,10 @@ class Ladder(NamedTuple):
     divisions : tuple of int
         Numbers of equal segments into which the candidates' search may have cut the span of the SFTs; see
         `possible_divisions`.
-    numbers : tuple of int
-        Numbers of segments of the stages.
+    first : int
+        Number of segments of the first stage.
+    chosen : Future of tuple of int
+        Numbers of segments of all stages; see `numbers`.
     reftime : GPSTime
         Reference time of the parameters.
     free : FreeParameters
@@ -83,7 +85,8 @@ class Ladder(NamedTuple):
     around: Neighbourhood
     tracks: Observation | None
     divisions: tuple[int, ...]
-    numbers: tuple[int, ...]
+    first: int
+    chosen: Future[tuple[int, ...]]
     reftime: GPSTime
     free: FreeParameters
     method: Method
@@ -93,6 +96,11 @@ class Ladder(NamedTuple):
     shortest: float
     veto: float
     false_alarm: float
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of segments of the stages, once they are chosen."""
+        return self.chosen.result()
 
     @property
     def knows_templates(self) -> bool:
@@ -115,7 +123,7 @@ class Ladder(NamedTuple):
 
         Candidates of unknown origin are taken to have been chosen by the first stage's 2F.
         """
-        return self.n_templates if self.knows_templates and self.numbers[0] not in self.divisions else 0.0
+        return self.n_templates if self.knows_templates and self.first not in self.divisions else 0.0
 
 
 class _Rung(NamedTuple):
@@ -149,7 +157,11 @@ class _Rung(NamedTuple):
 
 
 def climbed(
-    own: Ladder, share: np.ndarray, prepared: Callable[[int], FstatData], advance: Callable[[int], object]
+    own: Ladder,
+    share: np.ndarray,
+    prepared: Callable[[int], FstatData],
+    begun: Future[FstatData] | None,
+    advance: Callable[[int], object],
 ) -> QTable:
     """Return the table of all stages for the candidates `share`, rows of ``own.found``.
 
@@ -159,19 +171,22 @@ def climbed(
     share : (n,) int64 ndarray
     prepared : callable
         Data for these candidates in the stage with a given index.
+    begun : Future or None
+        The first stage's data if they are being prepared.
     advance : callable
         Function that is called with how many more candidates and stages are done.
     """
     rungs: list[_Rung] = []
     starts: Any = own.found[share]
     rows, around = share, _first_region(own, share)
-    coming: Future[FstatData] | None = None
-    later = CompiledLater(())
+    waiting, later = [begun], CompiledLater(())
     try:
         for stage in range(len(own.numbers)):
-            ready = coming.result() if coming is not None else None
-            coming = _prepared_ahead(own, prepared, stage + 1) if stage + 1 < len(own.numbers) else None
-            data = prepared(stage) if ready is None else ready
+            this, coming = waiting[-1], None
+            if stage + 1 < len(own.numbers):
+                coming = _prepared_ahead(own, prepared, stage + 1)
+            waiting = [this, coming]
+            data = prepared(stage) if this is None else this.result()
             later.wait()
             candidates = read_rows(data, starts, own.reftime)
             later = CompiledLater(_programs_ahead(own, candidates, coming, stage + 1))
@@ -187,8 +202,7 @@ def climbed(
                 peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
             around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     finally:
-        if coming is not None:
-            wait([coming])  # whoever prepares data next finds nothing under way
+        wait([each for each in waiting if each is not None])  # whoever prepares data next finds nothing under way
     return stacked([rung.table for rung in rungs])
 
 
@@ -273,7 +287,6 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
     function holds the data of the last stage it prepared, so that three stages' data may be in memory at once; with
     `keep` those of all, which are then prepared once.
     """
-    edges = stage_edges(own.sfts, own.numbers)
     members = group[own.sound[group]]
     columns = {name: x[members] for name, x in own.given.items()}
     band = CandidateBand.of(columns, width)
@@ -283,7 +296,9 @@ def preparation(own: Ladder, group: np.ndarray, width: float, keep: bool) -> Cal
 
     @lru_cache(maxsize=None if keep else 1)
     def prepared(stage: int) -> FstatData:
-        how = dict(own.preparation, segments=edges[stage], shortest=own.shortest)
+        # the first stage's data are prepared while the others' are still being chosen
+        edges = stage_edges(own.sfts, own.numbers if stage else (own.first,))[stage]
+        how = dict(own.preparation, segments=edges, shortest=own.shortest)
         return band.prepared(own.sfts, own.reftime, **how)
 
     return prepared

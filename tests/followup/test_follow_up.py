@@ -417,7 +417,7 @@ def test_noise_passes_a_ladder_as_rarely_as_said():
 )
 def test_templates_of_a_search_with_other_segments_count_in_every_stage(meta, divisions, expected):
     found = QTable(meta=meta)
-    own: dict = dict(found=found, searched=SearchedWith.of(found, ("H1",)), numbers=(4, 1), divisions=divisions)
+    own: dict = dict(found=found, searched=SearchedWith.of(found, ("H1",)), first=4, divisions=divisions)
     ladder = Ladder(**dict.fromkeys(Ladder._fields) | own)
     assert ladder.chosen_otherwise == expected
     assert ladder.n_templates == (100 if meta else UNKNOWN)
