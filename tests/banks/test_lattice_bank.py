@@ -51,7 +51,7 @@ CASES = {
     ),
 }
 
-MARKS = {"waves": (), "motion": (), "nested": pytest.mark.slow}
+MARKS = {"waves": (), "motion": (), "nested": pytest.mark.slow, "index": pytest.mark.slow}
 
 
 def drawn(centre, ranges, n, rng):

@@ -122,7 +122,7 @@ def test_count_is_that_of_leaci_and_prix_in_long_data():
     assert expected < len(bank.alpha) < 1.1 * expected
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_sizes_of_banks_over_segments_beside_lalsuites(tmp_path):
     """BinaryWeave's metric and lattice, called by an example; its committed numbers, and one set-up again."""
     pytest.importorskip("lalpulsar")

@@ -30,8 +30,15 @@ def floors(power, noise, n):
 
 
 @pytest.mark.parametrize("off", [None, 10], ids=["running", "off source"])
-@pytest.mark.parametrize("n", [1, pytest.param(40, marks=pytest.mark.ci)])
-@pytest.mark.parametrize("loudness", [0.0, pytest.param(1.0, marks=pytest.mark.ci), 30.0])
+@pytest.mark.parametrize(
+    ("loudness", "n"),
+    [
+        (0.0, 1),
+        (30.0, 1),
+        pytest.param(1.0, 40, marks=pytest.mark.ci),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(1.0, 1), (0.0, 40), (30.0, 40)]),
+    ],
+)
 def test_the_response_of_a_signal_is_that_of_simulations(off, n, loudness):
     """A signal in one bin of rows of noise, whose median has 101 bins; a weak one by Stein's lemma."""
     rng = np.random.default_rng(int(loudness) + n)

@@ -252,7 +252,10 @@ def examples(name):
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in COMPILE_LITTLE else pytest.param(name, marks=pytest.mark.ci)
+        # LALSuite compresses frames for a quarter of a minute
+        name
+        if name in COMPILE_LITTLE
+        else pytest.param(name, marks=getattr(pytest.mark, "slow" if name == "write_frames" else "ci"))
         for name in jfstat.__all__
         if examples(name)
     ],

@@ -44,8 +44,10 @@ def maps(shape):
     return data, atoms, times, point, unwhitened, off, twoF, found
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("shape", WINDOWS)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param("rectangular", marks=pytest.mark.ci), pytest.param("exponential", marks=pytest.mark.slow)],
+)
 def test_parameters_follow_the_window(shape):
     data, atoms, (t0, tau), point, unwhitened, off, twoF, found = maps(shape)
     # at the template it is the map of fixed parameters

@@ -80,8 +80,14 @@ def compare_delays(name, epoch, prefix, times, skies):
     return np.array(rows)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("name", ["DE200", "DE405", "DE440"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("DE200", marks=pytest.mark.slow),
+        pytest.param("DE405", marks=pytest.mark.ci),
+        pytest.param("DE440", marks=pytest.mark.ci),
+    ],
+)
 def test_delays_to_the_ssb_are_lalsuites(name):
     try:
         ephemeris_files(name)

@@ -126,7 +126,7 @@ def test_an_error_of_the_step_frees_the_phase(found, sfts, tmp_path):
     assert float(known["log_bstat"]) - 6 < float(row["log_bstat"]) < float(known["log_bstat"])
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_both_harmonics_add_up_in_phase(pulsar):
     truth = jfstat.DualHarmonicAmplitude(c21=4e-25, c22=1.5e-25, cosi=0.3, psi=0.2, phi21=1.0, phi22=2.0)
     sfts = simulated(pulsar, {k: truth.at_harmonic(k) for k in (1, 2)}, F0 - 1.3, 2 * F0 + 1.3)

@@ -142,7 +142,7 @@ def test_columns_of_many_candidates_are_computed_in_parts(segments, bank, statis
     assert len(few) == 0 and few.colnames == table.colnames
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_columns_of_coherent_searches_are_computed_in_parts(sfts, bank, monkeypatch, capsys):
     data = jfstat.prepare(sfts, 100.0, 100.01, START, sqrt_sx=4e-24, guard=0.5)
     windows = jfstat.TransientRange("rectangular", START + 43200.0 * np.arange(3), [86400.0])

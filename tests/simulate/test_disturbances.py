@@ -69,7 +69,7 @@ def test_a_broad_line_has_its_spectrum_and_its_window():
     assert np.mean(np.abs(wide(hann)) ** 2) / (np.mean(power) * TSFT / 2) == pytest.approx(1.0, rel=0.05)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_wandering_line_walks_at_random():
     sfts = empty(480, 99.0, 101.0)
     line = jfstat.WanderingLine(100.0, 1e-22, wander=0.02, seed=2)

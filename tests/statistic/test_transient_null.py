@@ -59,7 +59,7 @@ def test_false_alarms_are_those_of_noise(ranking):
     assert_calibrated(p, 0.9, 0.5, 0.1, 0.01)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_exponential_windows_gaps_and_windows_without_data():
     """One detector, of whose data a third is missing: 2F is 4 where a window holds too little."""
     atoms = quiet(120, 1, gap=slice(30, 70))

@@ -77,8 +77,8 @@ def test_nothing_depends_on_the_length_of_sfts(by_length, name):
     np.testing.assert_allclose(*found, rtol=2e-3)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("name", ["exponential", pytest.param("rectangular", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exponential", "rectangular"])
 def test_noise_in_windowed_data_is_chi_squared(by_length, name):
     data = jfstat.windowed(by_length[1800], WINDOWS[name])
     keys = jax.random.split(jax.random.key(3), 300)

@@ -45,7 +45,7 @@ def test_correlations_are_those_of_finer_frequencies(sfts, detectors, amplitude)
         np.testing.assert_allclose(coarse, fine[:, ::bins], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_thresholds_are_those_of_noise(sfts):
     data = prepared(sfts, 4)
     null = jfstat.viterbi_null(data, POINT, 1)

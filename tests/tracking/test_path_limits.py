@@ -58,8 +58,9 @@ def test_injections_wander_as_the_transitions_say(noise, limit):
     assert 0 < limit.h0_error < 0.2 * limit.h0
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("threshold", [70.0, 3000.0])
+@pytest.mark.parametrize(
+    "threshold", [pytest.param(70.0, marks=pytest.mark.ci), pytest.param(3000.0, marks=pytest.mark.slow)]
+)
 def test_the_best_path_crosses_the_threshold_at_the_critical_amplitude(noise, threshold):
     """With the signal's own phases, added to the data of each segment, at two thresholds and with a mismatch."""
     seed, mismatch = 2, 0.3

@@ -233,7 +233,7 @@ def test_a_path_of_each_subband_of_each_template(segments, bank, amplitude):
         np.testing.assert_array_equal(merged[name], found[name][:12], err_msg=name)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_subband_as_wide_as_the_band_is_all_of_it(segments, bank):
     for width in (0.004005, 1.0):
         found = search(segments, bank, jfstat.BestPath(1, subband=width), top=9, progress=False)
