@@ -12,7 +12,6 @@ are loud as its width tells; of a narrower one only its own frequencies count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -22,14 +21,15 @@ import numpy as np
 from jfstat.data.checks import check_amplitude, check_segments, check_sky
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.geometry.trajectory import Trajectory
 from jfstat.maths.arrays import PRECISE
 from jfstat.public import host
 from jfstat.signal.templates import Amplitude, Doppler, template_of_any
-from jfstat.statistic.combine import MAX_CONDITION, antenna_matrix, total_matrix
+from jfstat.statistic.combine import antenna_matrix, total_matrix
 from jfstat.statistic.fstat import noise_level
 from jfstat.statistic.null import NullDistribution
 from jfstat.tracking.emission import optimal_power
+from jfstat.tracking.nullpaths import Paths
+from jfstat.tracking.nulltemplates import orthonormal_signals
 from jfstat.tracking.transitions import (
     FLOOR,
     Jump,
@@ -137,7 +137,9 @@ def null_of_paths(
     if isinstance(segments, FstatData) and point is not None:
         if amplitude is not None:
             strength = np.asarray(_signal_strengths(segments, point, amplitude))
-        templates = _templates(segments, point, None if amplitude is None else np.asarray(amplitude.canonical), n)
+        templates = orthonormal_signals(
+            segments, point, None if amplitude is None else np.asarray(amplitude.canonical), n
+        )
     else:
         n_segments = whole(segments, "segments", 1)
         if n_segments * n > MOST_VALUES:
@@ -180,148 +182,6 @@ def _table_width(n_jumps: int, width: int) -> int:
     return 2 * n if n - reach < width <= n else n
 
 
-class Paths(NamedTuple):
-    """Random paths through the frequencies of a simulated table that count.
-
-    Attributes
-    ----------
-    prior : (J,) float64
-        Normalised log-probabilities of the jumps from -w to w.
-    onward : (K, n) float64
-        How probable jumps lead from a frequency at a segment, if it counts, to one that counts at the end; scaled, and
-        1 if all count.
-    allowed : (n,) bool
-        Frequencies where paths may be.
-    last : (n,) bool
-        Frequencies where paths may end.
-    log_share : float
-        Logarithm of the probability that a path from anywhere that is allowed stays there and ends as it may.
-    """
-
-    prior: np.ndarray
-    onward: np.ndarray
-    allowed: np.ndarray
-    last: np.ndarray
-    log_share: float
-
-    @classmethod
-    def of(cls, weights: np.ndarray, n_segments: int, n: int, width: int, within: bool) -> Paths:
-        """Return the paths through the first `width` of n frequencies, or, unless `within`, ending there.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
-        prior = weights - np.logaddexp.reduce(weights)
-        shares = np.exp(prior)
-        last = np.arange(n) < width
-        if np.all(last):
-            return cls(prior, np.ones((n_segments, n)), last, last, 0.0)
-        allowed = last if within else np.ones(n, bool)
-        onward, total = [last.astype(np.float64)], 0.0
-        for _ in range(n_segments - 1):
-            before = allowed * (_around(onward[-1], len(shares)) @ shares)
-            scale = np.max(before)
-            if not scale:
-                raise ValueError(
-                    f"transitions lead all paths of {n_segments} segments out of the {width} frequencies: give a wider "
-                    "band, or transitions that keep some within."
-                )
-            total += np.log(scale)
-            onward.append(before / scale)
-        total += np.log(np.sum(onward[-1]) / np.sum(allowed))
-        return cls(prior, np.stack(onward[::-1]), allowed, last, float(total))
-
-    def drawn(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Draw paths, (*shape, K) integers; the ends of the frequencies are joined."""
-        n_segments, n = self.onward.shape
-        shares, w = np.exp(self.prior), len(self.prior) // 2
-        if np.all(self.last):  # then jumps are independent
-            path = random.choice(len(shares), (*shape, n_segments), p=shares) - w
-            path[..., 0] = random.integers(0, n, shape)
-            return np.cumsum(path, axis=-1)
-        path = [random.choice(n, shape, p=self.onward[0] / np.sum(self.onward[0]))]
-        for onward in self.onward[1:]:
-            chances = np.cumsum(_around(onward, len(shares))[path[-1]] * shares, axis=-1)
-            jump = np.sum(random.random(shape)[..., None] * chances[..., -1:] >= chances, axis=-1) - w
-            path.append((path[-1] + jump) % n)
-        return np.stack(path, axis=-1)
-
-
-def _around(x: np.ndarray, n: int) -> np.ndarray:
-    """Return the n values around each of some values whose ends are joined, (len(x), n)."""
-    return np.lib.stride_tricks.sliding_window_view(np.pad(x, n // 2, mode="wrap"), n)
-
-
-def _templates(segments: FstatData, point: Doppler, canonical: np.ndarray | None, n: int) -> np.ndarray:
-    """Return orthonormal signals of each segment in whitened data at frequency 0, (K, C, R, n).
-
-    C is 2, for the two antenna patterns, or 1, for the signal with four given amplitudes. The time axis is periodic and
-    as long as the inverse of the spacing of frequencies. R is the number of series of white noise: one for each
-    detector, or two from which all sums over detectors and periods follow.
-    """
-    observed = segments.observation
-    start, weight, tsft = (np.asarray(x) for x in (observed.start, observed.weight, observed.tsft))
-    first = np.min(np.where(weight > 0, start, np.inf), axis=(1, 2))
-    period, step = 1 / segments.dfreq, 1 / (segments.dfreq * n)
-    begin = np.where(weight > 0, start - first[:, None, None], 0.0)
-    n_periods = int(np.ceil(np.max(begin + tsft[:, None, None]) / period - 1e-9))
-
-    def signals(i: int) -> np.ndarray:
-        """Return both antenna patterns times the roots of the weights in a period, (K, 2, D, n)."""
-        time = i * period + step * (0.5 + np.arange(n))
-        patterns = np.asarray(_patterns(segments, point, jnp.asarray(first[:, None] + time)))  # (K, D, 2, n)
-        # each SFT is divided among the samples that it overlaps
-        edges = i * period + step * np.arange(n + 1)
-        windows = np.zeros((*start.shape[:2], n))
-        for k, d in np.ndindex(*start.shape[:2]):
-            own = begin[k, d, :, None]
-            windows[k, d] = weight[k, d] @ np.diff(np.clip(edges, own, own + tsft[k]), axis=1)
-        return np.moveaxis(patterns, 2, 1) * np.sqrt(windows)[:, None]
-
-    if n_periods * start.shape[1] <= 2:
-        both = np.concatenate([signals(i) for i in range(n_periods)], axis=2)
-    else:
-        each = (signals(i) for i in range(n_periods))
-        both = _roots(reduce(np.add, (np.einsum("kadn,kbdn->kabn", own, own) for own in each)))
-    if canonical is not None:
-        c = canonical[:2] - 1j * canonical[2:]
-        both = np.einsum("c,kcdn->kdn", c, both)[:, None]
-    gram = np.einsum("kcdn,kedn->kce", both, np.conj(both))
-    values, vectors = np.linalg.eigh(gram)
-    good = values * MAX_CONDITION > values[:, -1:]
-    if canonical is None:
-        good &= np.all(good, axis=1, keepdims=True)  # otherwise 2F is set to 4
-    scale = np.where(good, 1 / np.sqrt(np.where(good, values, 1.0)), 0.0)
-    return np.einsum("kce,kcdn->kedn", np.conj(vectors) * scale[:, None], both)
-
-
-def _roots(products: np.ndarray) -> np.ndarray:
-    """Return the lower triangular roots of products of the two patterns, (K, 2, 2, n), in the same order of axes."""
-    roots = np.zeros_like(products)
-    roots[:, 0, 0] = np.sqrt(products[:, 0, 0])
-    roots[:, 1, 0] = products[:, 0, 1] / np.where(roots[:, 0, 0] > 0, roots[:, 0, 0], 1.0)
-    roots[:, 1, 1] = np.sqrt(np.maximum(products[:, 1, 1] - roots[:, 1, 0] ** 2, 0.0))
-    return roots
-
-
-@jax.jit
-def _patterns(segments: FstatData, point: Doppler, time: jax.Array) -> jax.Array:
-    """Return a and b of each segment and detector at times (K, n), s since the epoch: (K, D, 2, n)."""
-
-    def one(own: Observation, t: jax.Array) -> jax.Array:
-        source = own.source(point)
-
-        def of(detector: tuple[Trajectory, jax.Array]) -> jax.Array:
-            trajectory, response = detector
-            return jnp.stack(source.patterns(response, trajectory.sidereal(t)))
-
-        return jax.lax.map(of, (own.trajectory, own.response))
-
-    return jax.lax.map(lambda x: one(*x), (segments.observation, time))
-
-
 @jax.jit
 def _signal_strengths(segments: FstatData, point: Doppler, amplitude: Amplitude) -> jax.Array:
     """Return rho of the signal in each segment, (K,)."""
@@ -339,7 +199,7 @@ class Simulation(NamedTuple):
     Attributes
     ----------
     templates : (K, C, R, n) complex64
-        Signals from `_templates`; a value of the statistic is made of C complex numbers.
+        Signals from `orthonormal_signals`; a value of the statistic is made of C complex numbers.
     weights : (J,) float32
         Log-probabilities of the jumps from -w to w, as the user gave them.
     prior : (J,) float32

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jfstat
-from jfstat.tracking.null import _templates
+from jfstat.tracking.nulltemplates import orthonormal_signals
 
 START, DAY = 1_167_458_304, 86400
 POINT = jfstat.Doppler(1.0, 0.3, [100.0], START)
@@ -39,9 +39,9 @@ def correlations(templates):
 def test_correlations_are_those_of_finer_frequencies(sfts, detectors, amplitude):
     own = replace(sfts, series=tuple(sfts[name] for name in detectors))
     canonical = None if amplitude is None else np.asarray(amplitude.canonical)
-    fine = correlations(_templates(prepared(own, 1), POINT, canonical, 1024))
+    fine = correlations(orthonormal_signals(prepared(own, 1), POINT, canonical, 1024))
     for bins in (2, 4):
-        coarse = correlations(_templates(prepared(own, bins), POINT, canonical, 1024 // bins))
+        coarse = correlations(orthonormal_signals(prepared(own, bins), POINT, canonical, 1024 // bins))
         np.testing.assert_allclose(coarse, fine[:, ::bins], rtol=1e-9, atol=1e-9)
 
 
