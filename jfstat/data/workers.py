@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, suppress
 from threading import Thread
@@ -113,17 +113,17 @@ class CompiledLater:
 
     Parameters
     ----------
-    programs : iterable of Lowered
-        Traced and lowered as they are taken from it, in the thread that begins them. After an error there are no more:
-        whoever runs a program meets the error again.
+    programs : iterable of Lowered or None
+        Traced and lowered as they are taken from it, in the thread that begins them. None says that the next one cannot
+        be lowered yet. After an error there are no more: whoever runs a program meets the error again.
     """
 
-    def __init__(self, programs: Iterable[Lowered]):
+    def __init__(self, programs: Iterable[Lowered | None]):
         self._programs = iter(programs)
         self._compiling: list[Future[object]] = []
 
     def begin_next(self) -> bool:
-        """Lower the next program and begin to compile it; return whether there was one."""
+        """Lower the next program and begin to compile it; return whether there was one that could be lowered."""
         program = None
         with suppress(Exception):
             program = next(self._programs, None)
@@ -136,19 +136,25 @@ class CompiledLater:
         wait(self._compiling)
 
 
+def begin_in_turns(several: Sequence[CompiledLater]) -> None:
+    """Lower all programs of several that can be lowered, and begin to compile them: one of each in turn.
+
+    What several have to compile for long, which comes first, then begins early.
+    """
+    while any([later.begin_next() for later in several]):
+        pass
+
+
 def compile_together(programs: Iterable[Lowered], later: Iterable[CompiledLater] = ()) -> None:
     """Compile programs, each as soon as the iterable gives it and all at the same time.
 
     The functions that they were lowered from then find them compiled. Those of `later` begin to compile when the last
-    of these has, and are not waited for: one of each in turn, so that what several have to compile for long begins
-    early.
+    of these has (`begin_in_turns`), and are not waited for.
     """
 
     def in_turn() -> Iterator[Lowered]:
         yield from programs
-        waiting = [*later]
-        while waiting:
-            waiting = [others for others in waiting if others.begin_next()]
+        begin_in_turns([*later])
 
     list(in_order(lambda program: program.compile(), in_turn(), MOST))
 

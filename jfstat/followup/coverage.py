@@ -19,9 +19,11 @@ SHARED_RATIO = 40
 """The same in such regions where compiling costs more than computing, and their least reach: most calls then need one
 reach."""
 
-BALL_BINS, BALL_SWING = 8.0, 2.5
-"""Frequencies that balls around candidates of a search over segments rarely exceed, and about the swing of these, in
-units of 1/T."""
+BALL_BINS = 8.0
+"""Largest offset of the frequency that is usually covered around candidates of a search over segments, in units of 1/T;
+see `Neighbourhood.frequency_bins`."""
+BALL_SWING = 2.5
+"""About the largest usual `Survey.swing` of these candidates, in units of 1/T."""
 
 
 class Shared(NamedTuple):
@@ -63,7 +65,8 @@ def usual(
     """Return what candidates share on an accelerator at least, so that most calls need the same programs.
 
     It is known before the candidates are surveyed. A call needs others if a region needs more, or if narrow data of
-    that reach would be large. None without segments or regions, since what candidates then need differs too much.
+    that reach would be large. None where candidates need too different ones: without regions, if the data have no
+    segments or the frequency is held.
 
     Parameters
     ----------
@@ -78,9 +81,9 @@ def usual(
     """
     if in_regions:
         return Shared(SHARED_RATIO * float(np.min(least)), REGION_BINS[-1] if "freq" in names else 0.0)
-    if data.n_segments is None:
+    if data.n_segments is None or "freq" not in names:
         return None
-    bins = 0.0 if "freq" not in names else BALL_BINS if around.bins is None else around.bins
+    bins = BALL_BINS if around.bins is None else around.bins
     needed = np.maximum((bins + BALL_SWING) / float(data.tspan), least)
     return Shared(float(np.max(in_steps(needed, float(np.min(least)), RATIO))), bins)
 

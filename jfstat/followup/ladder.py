@@ -27,8 +27,15 @@ from jfstat.followup.checkpoint import Finished, finished_in, identity, share_ke
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import Method
 from jfstat.followup.options import Fit, Stages, checked_fit
-from jfstat.followup.rungs import Ladder, climbed, joined, preparation
-from jfstat.followup.stages import TRIALS, Steps, checked_stages, follow_up_stages, possible_divisions
+from jfstat.followup.rungs import Ladder, climbed, joined, preparation, prepared_ahead
+from jfstat.followup.stages import (
+    TRIALS,
+    Steps,
+    check_n_segments,
+    checked_stages,
+    follow_up_stages,
+    possible_divisions,
+)
 from jfstat.public import host, public
 from jfstat.searching.session.checkpoint import checkpoint_path
 from jfstat.searching.session.progress import progress_bar
@@ -215,7 +222,10 @@ def ladder_of(
     point = jax.tree.map(lambda x: x[0], first)
     steps = Steps.of(sfts, point, names, ephemeris) if is_of_tracks(found) else None
     origin = Provenance.of(found)
-    divisions, searched_in = possible_divisions(sfts, origin), origin.n_segments
+    searched_in = origin.n_segments
+    if searched_in is not None and rates.numbers is None and steps is None:
+        check_n_segments(sfts, searched_in)
+    divisions = possible_divisions(sfts, origin)
     choose: Callable[[], tuple[int, ...]]
     if rates.numbers is not None:
         numbers = checked_stages(rates.numbers, len(sfts))
@@ -242,7 +252,6 @@ def ladder_of(
         tracks=unweighted(sfts, when, ephemeris) if covered else None,
         divisions=divisions,
         first=first_stage,
-        chosen=in_background(choose),
         reftime=when,
         free=FreeParameters.within(names, fit.bounds),
         method=Method.checked(None, fit.max_steps, len(names)),
@@ -252,6 +261,7 @@ def ladder_of(
         shortest=(sfts.end - sfts.start) / first_stage,
         veto=rates.veto,
         false_alarm=rates.false_alarm,
+        chosen=in_background(choose),  # last, when nothing else raises
     )
 
 
@@ -301,30 +311,26 @@ def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTa
     keys = [""] * len(shares) if finished is None else share_keys(own, [share for _, share in shares])
     done = [finished is not None and key in finished for key in keys]
     left = [own_share for own_share, known in zip(shares, done, strict=True) if not known]
-    last, prepared, begun = None, None, None
-    if left:  # its data are prepared while the stages are still being chosen
-        last = left[0][0]
-        prepared = preparation(own, last, width, len(last) > DEVICE_SHARE)
-        begun = in_background(partial(prepared, 0))
+    last, prepared, begun, tables = None, None, [], []
     try:
+        if left:  # its data are prepared while the stages are still being chosen
+            last = left[0][0]
+            prepared = preparation(own, last, width, len(last) > DEVICE_SHARE)
+            begun += [ahead for ahead in [prepared_ahead(own, prepared, 0)] if ahead is not None]
         items = [len(share) * len(own.numbers) for _, share in shares]
-    except BaseException:
-        if begun is not None:
-            wait([begun])  # whoever prepares data next finds nothing under way
-        raise
-    n_done = sum(n for n, known in zip(items, done, strict=True) if known)
-    tables = []
-    with progress_bar(sum(items), progress, "follow-up", "stages of candidates", n_done) as advance:
-        for (group, share), key, known in zip(shares, keys, done, strict=True):
-            if finished is not None and known:
-                tables.append(finished.table(key))
-                continue
-            if prepared is None or group is not last:
-                last, prepared = group, preparation(own, group, width, len(group) > DEVICE_SHARE)
-            tables.append(climbed(own, share, prepared, begun, advance))
-            begun = None
-            if finished is not None:
-                finished.add(key, tables[-1])
+        n_done = sum(n for n, known in zip(items, done, strict=True) if known)
+        with progress_bar(sum(items), progress, "follow-up", "stages of candidates", n_done) as advance:
+            for (group, share), key, known in zip(shares, keys, done, strict=True):
+                if finished is not None and known:
+                    tables.append(finished.table(key))
+                    continue
+                if prepared is None or group is not last:
+                    last, prepared = group, preparation(own, group, width, len(group) > DEVICE_SHARE)
+                tables.append(climbed(own, share, prepared, begun, advance))
+                if finished is not None:
+                    finished.add(key, tables[-1])
+    finally:
+        wait(begun)  # whoever prepares data next finds nothing under way
     return tables
 
 

@@ -139,9 +139,7 @@ class Programs(NamedTuple):
         trust = results_of(measured, like).shrinkage
         yield self._suited(describe).lower(around.coordinates, around.free, climbs, trust, n, self._described)
 
-    def run(
-        self, around: Surroundings, n: int, foreseen: Foreseen | None = None, later: Sequence[CompiledLater] = ()
-    ) -> tuple[PeakValues, Peak]:
+    def run(self, around: Surroundings, n: int, later: Sequence[CompiledLater] = ()) -> tuple[PeakValues, Peak]:
         """Return the highest peak around each candidate, and the values there.
 
         Parameters
@@ -149,13 +147,9 @@ class Programs(NamedTuple):
         around : Surroundings
         n : int
             How many candidates there are in the batch: results of rows that only fill it mean nothing.
-        foreseen : Foreseen, optional
-            Programs that were foreseen for the candidates.
         later : sequence of CompiledLater
             Programs that are needed later: Python lowers them while XLA still compiles these.
         """
-        if foreseen is not None and foreseen.serve(self, np.asarray(around.trials)):
-            foreseen.compiled.wait()  # they are found compiled below, but not while that still goes on
         # at the same time, since XLA takes seconds for each program; a few milliseconds if already compiled
         compile_together(self.lowered(around), later)
         together = self.climbing.candidates
@@ -208,7 +202,7 @@ class Foreseen:
     n_trials : int
         How many trial points these have.
     lowered : iterator of Lowered
-        The programs, the longest first, each lowered as it is taken.
+        The programs, the longest first, each lowered as it is taken; they can be taken once.
     """
 
     shared: Shared
@@ -220,9 +214,9 @@ class Foreseen:
         """The programs as they are compiled in other threads."""
         return CompiledLater(self.lowered)
 
-    def serve(self, programs: Programs, trials: np.ndarray) -> bool:
-        """Return whether these are the programs of a batch with some trial points, (n, t, p)."""
-        return self.shared == programs.shared and self.n_trials == trials.shape[1]
+    def serve(self, shared: Shared, n_trials: int) -> bool:
+        """Return whether candidates need these programs that share something and have so many trial points each."""
+        return self.shared == shared and self.n_trials == n_trials
 
 
 def foresee(
@@ -231,7 +225,7 @@ def foresee(
     """Return the programs that a batch of candidates most likely needs.
 
     Nothing depends on them: if the candidates need others, these are compiled. None where narrow data may be large, and
-    for data without segments or regions: what candidates need then differs too much.
+    where what candidates need differs too much: see `usual`.
 
     Parameters
     ----------

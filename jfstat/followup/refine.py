@@ -16,7 +16,7 @@ from jfstat.compileroptions import NO_TRIALS, jit_with
 from jfstat.data.checks import check_data
 from jfstat.data.fstatdata import FstatData
 from jfstat.data.observation import Observation
-from jfstat.data.workers import CompiledLater, compile_together
+from jfstat.data.workers import CompiledLater, begin_in_turns, compile_together
 from jfstat.followup.batches import (
     Batch,
     batch_size,
@@ -364,8 +364,8 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
             own = None if spread is None or peaks is None else (spread[left[batch.places]], peaks[left[batch.places]])
             program, arguments = surveying(data, some, free, around.mismatch, own, len(batch.rows))
             if not parts:
-                begun = [] if alike.foreseen is None else [alike.foreseen.compiled, *alike.later]
-                compile_together([program.lower(*arguments)], [*begun, alike.comparing])
+                own_programs = [] if alike.foreseen is None else [alike.foreseen.compiled, *alike.later]
+                compile_together([program.lower(*arguments)], [*own_programs, alike.comparing])
             parts.append(jax.tree.map(lambda x, b=batch: np.asarray(x)[: len(b.rows)], program(*arguments)))
         known: Survey = jax.tree.map(lambda *x: np.concatenate(x), *parts)
         if not covered:  # later rounds keep this value: another one would need a compilation
@@ -402,8 +402,12 @@ def _follow_round(
     how = alike.how
     groups = list(dict.fromkeys(own.shared for own, _ in covered.values()))
     group = np.array([groups.index(covered[row][0].shared) for row in left])
-    usual = alike.batch_size(data)
-    each = list(batches(left, group, lambda kind, n: narrow_batch_size(data, groups[kind].reach, n, usual)))
+    size = alike.batch_size(data)
+    each = list(batches(left, group, lambda kind, n: narrow_batch_size(data, groups[kind].reach, n, size)))
+    foreseen, n_trials = alike.foreseen, len(covered[int(left[0])][1])
+    if foreseen is not None and any(foreseen.serve(shared, n_trials) for shared in groups):
+        begin_in_turns(alike.later)
+        foreseen.compiled.wait()  # they are found compiled below, but not while that still goes on
 
     def programs_for(batch: Batch) -> tuple[Programs, Surroundings]:
         coordinates = jax.tree.map(lambda x: x[batch.places], known.coordinates)
@@ -448,7 +452,7 @@ def _follow_batch(
     """
     rows, own, n_twoF = batch.rows, alike.how.free, alike.how.n_twoF
     names_at = np.array([results.names.index(name) for name in own.names])
-    values, peaks = programs.run(around, len(rows), alike.foreseen, alike.later)
+    values, peaks = programs.run(around, len(rows), alike.later)
     found: PeakValues = jax.tree.map(lambda x: np.asarray(x)[: len(rows)], values)
     peaks = on_host(peaks, len(rows))
     lost = misfits(data, found.point)

@@ -160,7 +160,7 @@ def climbed(
     own: Ladder,
     share: np.ndarray,
     prepared: Callable[[int], FstatData],
-    begun: Future[FstatData] | None,
+    begun: list[Future[FstatData]],
     advance: Callable[[int], object],
 ) -> QTable:
     """Return the table of all stages for the candidates `share`, rows of ``own.found``.
@@ -171,20 +171,20 @@ def climbed(
     share : (n,) int64 ndarray
     prepared : callable
         Data for these candidates in the stage with a given index.
-    begun : Future or None
-        The first stage's data if they are being prepared.
+    begun : list of Future
+        The first stage's data if they are being prepared, else empty; it is emptied, since a Future keeps its result.
     advance : callable
         Function that is called with how many more candidates and stages are done.
     """
     rungs: list[_Rung] = []
     starts: Any = own.found[share]
     rows, around = share, _first_region(own, share)
-    waiting, later = [begun], CompiledLater(())
+    waiting, later = [begun.pop() if begun else None], CompiledLater(())
     try:
         for stage in range(len(own.numbers)):
             this, coming = waiting[-1], None
             if stage + 1 < len(own.numbers):
-                coming = _prepared_ahead(own, prepared, stage + 1)
+                coming = prepared_ahead(own, prepared, stage + 1)
             waiting = [this, coming]
             data = prepared(stage) if this is None else this.result()
             later.wait()
@@ -206,7 +206,7 @@ def climbed(
     return stacked([rung.table for rung in rungs])
 
 
-def _prepared_ahead(own: Ladder, prepared: Callable[[int], FstatData], stage: int) -> Future[FstatData] | None:
+def prepared_ahead(own: Ladder, prepared: Callable[[int], FstatData], stage: int) -> Future[FstatData] | None:
     """Begin to prepare a stage's data beside those of the stage before if an accelerator has memory for both; a CPU has
     no time for it."""
     device = default_device()
@@ -218,12 +218,14 @@ def _prepared_ahead(own: Ladder, prepared: Callable[[int], FstatData], stage: in
 
 def _programs_ahead(
     own: Ladder, candidates: Candidates, coming: Future[FstatData] | None, stage: int
-) -> Iterator[jax.stages.Lowered]:
-    """Yield the programs of a stage, if its data are ready, for candidates of the stage before.
+) -> Iterator[jax.stages.Lowered | None]:
+    """Yield the programs of a stage for candidates of the stage before, and None as long as its data are not ready.
 
     They are ready if that stage's programs had to be compiled. Otherwise there is little to be gained.
     """
-    if coming is not None and coming.done() and coming.exception() is None:
+    while coming is not None and not coming.done():
+        yield None
+    if coming is not None and coming.exception() is None:
         n_peaks = most_climbs(len(own.free.names)) + int(_covers_candidates(stage))
         how = Refining(own.free, Neighbourhood(), method=own.method)
         yield from programs_of_next_stage(coming.result(), candidates, how, n_peaks)

@@ -91,8 +91,8 @@ def follow_up_stages(
     """
     check_sfts(sfts)
     most_trials = whole(most_trials, "most_trials", 1)
-    if n_segments is not None and whole(n_segments, "n_segments", 1) > len(sfts):
-        raise ValueError(f"n_segments must be at most the number of SFTs, {len(sfts)}, not {n_segments}.")
+    if n_segments is not None:
+        check_n_segments(sfts, n_segments)
     if not isinstance(point, Doppler) or np.ndim(point.alpha):
         raise TypeError("point must be one jfstat.Doppler with scalar fields: give the template of a candidate.")
     names = usual_parameters(point) if parameters is None else check_parameters(point, parameters)
@@ -105,6 +105,12 @@ def follow_up_stages(
             "a larger most_trials."
         )
     return steps.stages(first, most_trials)
+
+
+def check_n_segments(sfts: SFTs, n_segments: int) -> None:
+    """Raise a ValueError if SFTs cannot be cut into so many segments."""
+    if whole(n_segments, "n_segments", 1) > len(sfts):
+        raise ValueError(f"n_segments must be at most the number of SFTs, {len(sfts)}, not {n_segments}.")
 
 
 class Steps(NamedTuple):

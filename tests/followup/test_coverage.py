@@ -18,7 +18,7 @@ from jfstat.followup.foreseen import programs_of_next_stage
 from jfstat.followup.free import FreeParameters
 from jfstat.followup.method import NEWTON
 from jfstat.followup.neighbourhood import REGION_BINS, Neighbourhood
-from jfstat.followup.programs import Programs, foresee
+from jfstat.followup.programs import foresee
 from jfstat.followup.refine import Refining
 from jfstat.signal.times import gps_time
 
@@ -117,11 +117,11 @@ def test_balls_over_segments_need_what_is_foreseen(case, accelerator):
     for most, served in ((1.0, True), (3.0, True), (9.0, False)):
         swing = np.array([0.0, 0.5, most])
         found = coverages(data, points, NAMES, swing / float(data.tspan), np.zeros(3), around)
-        programs = Programs.of(data, points, found[0].shared, foreseen.n_trials, NAMES, NEWTON)
-        assert foreseen.serve(programs, np.zeros((3, foreseen.n_trials, 4))) == served
+        assert foreseen.serve(found[0].shared, foreseen.n_trials) == served
         assert len({own.shared for own in found}) == 1
-    # coherent candidates differ too much
+    # what is covered around others differs too much
     assert foresee(case.data, points, free, around, False, NEWTON) is None
+    assert foresee(data, points, FreeParameters.within(NAMES[2:], None), around, False, NEWTON) is None
 
 
 def test_narrow_data_are_widened_only_as_far_as_they_stay_small(case, accelerator, monkeypatch):

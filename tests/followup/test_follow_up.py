@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import wait
 from dataclasses import replace
 from functools import partial
@@ -22,6 +24,7 @@ from jfstat.candidates.schema import known_column
 from jfstat.commandline import main
 from jfstat.data.workers import in_background
 from jfstat.followup import batches, coverage, rungs
+from jfstat.followup import ladder as laddermodule
 from jfstat.followup.band import CandidateBand
 from jfstat.followup.candidates import SearchedWith
 from jfstat.followup.distinct import distinct
@@ -123,7 +126,7 @@ def test_an_error_of_a_stage_that_is_prepared_ahead_is_raised_in_that_stage(sfts
             raise OSError("no such file")
         return prepared(self, *given, **named)
 
-    monkeypatch.setattr(rungs, "_prepared_ahead", ahead)
+    monkeypatch.setattr(rungs, "prepared_ahead", ahead)
     monkeypatch.setattr(CandidateBand, "prepared", failing)
     monkeypatch.setattr(rungs, "refined", lambda *given, **named: stages.append(1) or refined(*given, **named))
     with pytest.raises(OSError, match="no such file"):
@@ -138,11 +141,39 @@ def done(future):
 
 def test_data_prepared_for_nothing_are_waited_for(sfts, found, monkeypatch):
     begun = []
-    monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: begun.append(ahead(*given)) or begun[-1])
+    monkeypatch.setattr(rungs, "prepared_ahead", lambda *given: begun.append(ahead(*given)) or begun[-1])
     fit = jfstat.Fit(bounds={"f1dot": (1e-9, 2e-9)})  # in which no candidate starts
     table = jfstat.follow_up(sfts, found[:3], (4, 1), fit, sqrt_sx=SQRT_SX, guard=0.1, progress=False)
     assert len(table) == 3 and not any(table["passed"]) and all("outside its bounds" in x for x in table["message"])
     assert len(begun) == 1 and begun[0].done() and begun[0].result().n_segments is None
+
+
+@pytest.mark.ci
+def test_data_of_stages_that_are_over_are_freed(sfts, found, monkeypatch):
+    """On accelerators the first stage's data, of many segments, are prepared in a thread, whose result is kept."""
+    refined, data, left = rungs.refined, [], []
+
+    def spied(own, *given, **named):
+        data.append(weakref.ref(own))
+        gc.collect()
+        left.append([x() is not None for x in data])
+        return refined(own, *given, **named)
+
+    monkeypatch.setattr(rungs, "prepared_ahead", ahead)
+    monkeypatch.setattr(laddermodule, "prepared_ahead", ahead)
+    monkeypatch.setattr(rungs, "refined", spied)
+    stages = jfstat.Stages((4, 2, 1), veto=0)
+    jfstat.follow_up(sfts, found[:1], stages, sqrt_sx=SQRT_SX, guard=0.1, progress=False)
+    assert len(left) == 3 and not left[-1][0]
+
+
+def test_more_segments_than_sfts_are_refused_before_data_are_prepared(sfts, found, monkeypatch):
+    monkeypatch.setattr(CandidateBand, "prepared", lambda *given, **named: pytest.fail("prepared"))
+    for n in (len(sfts) + 1, 10**8):
+        many = found.copy()
+        many.meta |= {"n_segments": n, "segment_tspan": 1800.0}
+        with pytest.raises(ValueError, match=f"n_segments must be at most the number of SFTs, {len(sfts)}, not {n}"):
+            jfstat.follow_up(sfts, many, sqrt_sx=SQRT_SX, guard=0.1, progress=False)
 
 
 @pytest.mark.ci
@@ -154,7 +185,7 @@ def test_as_on_an_accelerator_the_ladder_is_the_same_and_others_compile_nothing(
     monkeypatch.setattr(batches, "_on_cpu", lambda data: False)
     monkeypatch.setattr(batches, "DEVICE_SIZES", (1, 2, 4))
     monkeypatch.setattr(coverage, "SHARED_RATIO", 16)  # on a CPU wider data take a minute
-    monkeypatch.setattr(rungs, "_prepared_ahead", lambda *given: done(ahead(*given)))
+    monkeypatch.setattr(rungs, "prepared_ahead", lambda *given: done(ahead(*given)))
     with counted_compilations() as names:
         table = jfstat.follow_up(sfts, found[:2], (4, 1), **run)
     shared = {"survey", "focus", "look", "climb", "measure", "describe", "_mismatches", "_fits"}
