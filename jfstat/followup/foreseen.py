@@ -12,8 +12,7 @@ from jfstat.data.fstatdata import FstatData
 from jfstat.followup.batches import batch_size, programs_cost_more
 from jfstat.followup.candidates import Candidates, program_of_misfits
 from jfstat.followup.programs import foresee, placeholder, surveying
-from jfstat.followup.refine import Refining, programs_of_mismatches
-from jfstat.signal.values import with_fields
+from jfstat.followup.refine import Refining, points_of, programs_of_mismatches
 
 
 def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refining, n_peaks: int) -> Iterator[Lowered]:
@@ -40,9 +39,7 @@ def programs_of_next_stage(data: FstatData, candidates: Candidates, how: Refinin
         if not (len(rows) and free.names and programs_cost_more(data, len(rows))):
             continue
         size = batch_size(data, len(rows), in_regions=True)
-        filled = np.resize(rows, size)
-        points = jax.tree.map(lambda x, at=filled: x[at], candidates.points)
-        points, p = with_fields(points, orbit=None) if isolated else points, len(free.names)
+        points, p = points_of(candidates.points, np.resize(rows, size), isolated), len(free.names)
         regions = placeholder(size, p, p), placeholder(size, n_peaks, p)
         program, arguments = surveying(data, points, free, how.around.mismatch, regions, size)
         yield program.lower(*arguments)

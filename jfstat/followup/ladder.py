@@ -316,7 +316,7 @@ def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTa
         if left:  # its data are prepared while the stages are still being chosen
             last = left[0][0]
             prepared = preparation(own, last, width, len(last) > DEVICE_SHARE)
-            begun += [ahead for ahead in [prepared_ahead(own, prepared, 0)] if ahead is not None]
+            begun.append(prepared_ahead(own, prepared, 0))
         items = [len(share) * len(own.numbers) for _, share in shares]
         n_done = sum(n for n, known in zip(items, done, strict=True) if known)
         with progress_bar(sum(items), progress, "follow-up", "stages of candidates", n_done) as advance:
@@ -330,7 +330,7 @@ def followed(own: Ladder, finished: Finished | None, progress: bool) -> list[QTa
                 if finished is not None:
                     finished.add(key, tables[-1])
     finally:
-        wait(begun)  # whoever prepares data next finds nothing under way
+        wait(filter(None, begun))  # whoever prepares data next finds nothing under way
     return tables
 
 

@@ -333,15 +333,19 @@ class Alike(NamedTuple):
         return batch_size(data, len(self.rows), self.how.around.in_regions)
 
 
+def points_of(points: Doppler, rows: np.ndarray, isolated: bool) -> Doppler:
+    """Return some templates of a stack, without the orbits, of no meaning, of isolated ones."""
+    some = jax.tree.map(lambda x: x[rows], points)
+    return with_fields(some, orbit=None) if isolated else some
+
+
 def _foreseen(data: FstatData, results: Results, rows: np.ndarray, isolated: bool, how: Refining) -> Foreseen | None:
     """Return the programs that some candidates most likely need; None if computing takes longer than compiling."""
     if not (len(rows) and programs_cost_more(data, len(rows))):
         return None
     in_regions = how.around.in_regions
     filled = np.resize(rows, batch_size(data, len(rows), in_regions))
-    points = jax.tree.map(lambda x: x[filled], results.points)
-    points = with_fields(points, orbit=None) if isolated else points
-    return foresee(data, points, how.free, how.around, in_regions, how.method)
+    return foresee(data, points_of(results.points, filled, isolated), how.free, how.around, in_regions, how.method)
 
 
 def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callable[[int], object]) -> None:
@@ -356,8 +360,7 @@ def _follow_all(data: FstatData, results: Results, alike: Alike, advance: Callab
         left = rows[results.open[rows]]
         if not len(left):
             return
-        points = jax.tree.map(lambda x, left=left: x[left], results.points)
-        points = with_fields(points, orbit=None) if alike.isolated else points
+        points = points_of(results.points, left, alike.isolated)
         parts = []
         for batch in batches(left, np.zeros(len(left)), lambda *_: size):
             some = jax.tree.map(lambda x, b=batch: x[b.places], points)

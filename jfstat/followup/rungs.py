@@ -160,7 +160,7 @@ def climbed(
     own: Ladder,
     share: np.ndarray,
     prepared: Callable[[int], FstatData],
-    begun: list[Future[FstatData]],
+    begun: list[Future[FstatData] | None],
     advance: Callable[[int], object],
 ) -> QTable:
     """Return the table of all stages for the candidates `share`, rows of ``own.found``.
@@ -171,8 +171,8 @@ def climbed(
     share : (n,) int64 ndarray
     prepared : callable
         Data for these candidates in the stage with a given index.
-    begun : list of Future
-        The first stage's data if they are being prepared, else empty; it is emptied, since a Future keeps its result.
+    begun : list of Future or None
+        The first stage's data if they are being prepared; it is emptied, since a Future keeps its result.
     advance : callable
         Function that is called with how many more candidates and stages are done.
     """
@@ -202,7 +202,7 @@ def climbed(
                 peaks = np.concatenate([peaks, _places(own, rows)], axis=1)
             around = Neighbourhood(spread=rung.spread[going_on], peaks=peaks)
     finally:
-        wait([each for each in waiting if each is not None])  # whoever prepares data next finds nothing under way
+        wait(filter(None, waiting))  # whoever prepares data next finds nothing under way
     return stacked([rung.table for rung in rungs])
 
 

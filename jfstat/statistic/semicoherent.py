@@ -397,4 +397,4 @@ def _curvature(white: jax.Array, c: jax.Array) -> jax.Array:
 
 
 _TINY = 1e-30
-"""Number added to |c^H y|^2, so that its root has a derivative where a segment has no data."""
+"""Number added to |c^H y|^2, so that nothing is divided by 0 where a segment has no data."""

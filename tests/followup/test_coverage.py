@@ -87,8 +87,13 @@ def test_regions_of_all_sizes_share_programs_on_accelerators(case, accelerator):
     assert without is not None and without.bins == 0.0
 
 
-@pytest.mark.ci
-def test_programs_of_the_next_stage_are_of_candidates_that_have_parameters(case, accelerator, monkeypatch):
+@pytest.mark.parametrize(
+    ("names", "kinds"),
+    [pytest.param(("asini",), 1, marks=pytest.mark.ci), pytest.param(("freq", "asini"), 2, marks=pytest.mark.slow)],
+)
+def test_programs_of_the_next_stage_are_of_candidates_that_have_parameters(
+    case, accelerator, monkeypatch, names, kinds
+):
     """Isolated candidates have none where orbits alone are refined; and nothing is foreseen on a CPU."""
     row = {name: np.full(2, float(x)) for name, x in zip(NAMES[:2], case.doppler.fkdot, strict=True)}
     row |= {name: np.full(2, float(getattr(case.doppler, name))) for name in NAMES[2:]}
@@ -96,12 +101,12 @@ def test_programs_of_the_next_stage_are_of_candidates_that_have_parameters(case,
     candidates = read_rows(case.data, QTable(row | orbits), gps_time(case.doppler.reftime.common, "reftime"))
     assert candidates.sound.tolist() == [True, True]
     program = "survey", "focus", "climb", "look", "measure", "describe"
-    how = Refining(FreeParameters.within(("asini",), None), Neighbourhood())
+    how = Refining(FreeParameters.within(names, None), Neighbourhood())
     lowered = [own.as_text() for own in programs_of_next_stage(case.data, candidates, how, 3)]
     found = [
         next(name for name in ("_fits", "_mismatches", *program) if f"@jit_{name}" in own[:400]) for own in lowered
     ]
-    assert sorted(found) == sorted(["_fits", "_mismatches", *program])
+    assert sorted(found) == sorted(["_fits", "_mismatches", *kinds * program])
     monkeypatch.setattr(batches, "_on_cpu", lambda data: True)
     assert not list(programs_of_next_stage(case.data, candidates, how, 3))
 
